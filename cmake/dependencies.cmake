@@ -1,0 +1,38 @@
+# What Reprise stands on, from Debian 12's packages. A missing one is named together with the package that brings it.
+macro(reprise_require package debian_package)
+  find_package(${package} ${ARGN} QUIET)
+  if(NOT ${package}_FOUND)
+    message(FATAL_ERROR "${package} was not found: run launch/setup, or install ${debian_package}")
+  endif()
+endmacro()
+
+reprise_require(absl libabsl-dev)
+# Debian's dnnl package asks for OpenCL, which the CPU engine does not need: the library is found by itself.
+find_library(DNNL_LIBRARY dnnl)
+find_path(DNNL_INCLUDE oneapi/dnnl/dnnl.hpp)
+if(NOT DNNL_LIBRARY OR NOT DNNL_INCLUDE)
+  message(FATAL_ERROR "oneDNN was not found: run launch/setup, or install libdnnl-dev")
+endif()
+reprise_require(hwy libhwy-dev)
+reprise_require(spdlog libspdlog-dev)
+reprise_require(tomlplusplus libtomlplusplus-dev)
+reprise_require(OpenMP g++ COMPONENTS CXX)
+reprise_require(MPI libopenmpi-dev COMPONENTS CXX)
+reprise_require(Threads libc6-dev)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+find_path(RANDOM123_INCLUDE Random123/philox.h)
+if(NOT RANDOM123_INCLUDE)
+  message(FATAL_ERROR "Random123 was not found: run launch/setup, or install librandom123-dev")
+endif()
+find_path(NLOHMANN_JSON_INCLUDE nlohmann/json.hpp)
+if(NOT NLOHMANN_JSON_INCLUDE)
+  message(FATAL_ERROR "nlohmann-json was not found: run launch/setup, or install nlohmann-json3-dev")
+endif()
+
+add_library(reprise_dependencies INTERFACE)
+target_link_libraries(reprise_dependencies INTERFACE
+    absl::status absl::statusor absl::strings absl::str_format absl::flat_hash_map absl::span absl::synchronization absl::time
+    hwy::hwy OpenMP::OpenMP_CXX MPI::MPI_CXX Threads::Threads PkgConfig::hwloc PkgConfig::xxhash spdlog::spdlog
+    tomlplusplus::tomlplusplus ${DNNL_LIBRARY} ${CMAKE_DL_LIBS})
