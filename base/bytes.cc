@@ -13,7 +13,8 @@
 namespace reprise {
 namespace {
 
-constexpr std::array<std::pair<const char*, int>, 5> kUnits = {{{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"B", 0}}};
+constexpr std::array<std::pair<const char*, int>, 5> kUnits = {
+    {{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"B", 0}}};
 constexpr int64_t kLargest = int64_t{1} << 62;
 
 }  // namespace

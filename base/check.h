@@ -35,9 +35,9 @@ struct Voidify {
 }  // namespace internal
 }  // namespace reprise
 
-#define REPRISE_CHECK(condition)            \
-  (condition) ? static_cast<void>(0)        \
-              : ::reprise::internal::Voidify() & \
-                    ::reprise::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
+#define REPRISE_CHECK(condition) \
+  (condition)                    \
+      ? static_cast<void>(0)     \
+      : ::reprise::internal::Voidify() & ::reprise::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 
 #endif  // REPRISE_BASE_CHECK_H_

@@ -13,11 +13,11 @@
 #define REPRISE_CONCAT_INNER(a, b) a##b
 #define REPRISE_CONCAT(a, b) REPRISE_CONCAT_INNER(a, b)
 
-#define RETURN_IF_ERROR(expression)                                      \
-  do {                                                                   \
+#define RETURN_IF_ERROR(expression)                                         \
+  do {                                                                      \
     if (absl::Status reprise_status = (expression); !reprise_status.ok()) { \
-      return reprise_status;                                             \
-    }                                                                    \
+      return reprise_status;                                                \
+    }                                                                       \
   } while (false)
 
 #define ASSIGN_OR_RETURN(declaration, expression) \

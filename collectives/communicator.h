@@ -1,9 +1,9 @@
 // Communicator: the seam between ranks. All-gather, reduce-scatter, all-reduce, broadcast, barrier.
 //
-// Every call starts one collective and returns; `done` is finished when this rank's part is complete (its outputs may be
-// read, its inputs overwritten). The collectives of one Sequence are matched between ranks in the order of their calls;
-// the two sequences are independent of each other, so that gathers and reductions may be started in different orders on
-// different ranks without a deadlock.
+// Every call starts one collective and returns; `done` is finished when this rank's part is complete (its outputs may
+// be read, its inputs overwritten). The collectives of one Sequence are matched between ranks in the order of their
+// calls; the two sequences are independent of each other, so that gathers and reductions may be started in different
+// orders on different ranks without a deadlock.
 //
 //   Completion done;
 //   communicator.ReduceScatter(Sequence::kReduce, {"h.3", whole, shard, count, Accumulate::kAdd}, &done);
@@ -35,17 +35,17 @@ enum class Sequence : uint8_t { kGather, kReduce };
 inline constexpr int kSequenceCount = 2;
 
 struct AllGatherArguments {
-  const char* label = "";          // what is gathered, for messages; must outlive the collective
-  std::byte* whole = nullptr;      // size() * shard_bytes; this rank's part already stands at rank() * shard_bytes
-  int64_t shard_bytes = 0;         // equal on all ranks
+  const char* label = "";      // what is gathered, for messages; must outlive the collective
+  std::byte* whole = nullptr;  // size() * shard_bytes; this rank's part already stands at rank() * shard_bytes
+  int64_t shard_bytes = 0;     // equal on all ranks
 };
 
 struct ReduceScatterArguments {
   const char* label = "";
-  const float* whole = nullptr;    // size() * shard_elements
-  float* shard = nullptr;          // shard_elements; may be this rank's own part of `whole`
-  int64_t shard_elements = 0;      // equal on all ranks
-  bool accumulate = false;         // shard = shard + sum, else shard = sum
+  const float* whole = nullptr;  // size() * shard_elements
+  float* shard = nullptr;        // shard_elements; may be this rank's own part of `whole`
+  int64_t shard_elements = 0;    // equal on all ranks
+  bool accumulate = false;       // shard = shard + sum, else shard = sum
 };
 
 class Communicator {
@@ -53,7 +53,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual int local_rank() const = 0;   // among the ranks of this host
+  virtual int local_rank() const = 0;  // among the ranks of this host
   virtual int local_size() const = 0;
   virtual std::vector<std::string> hosts() const = 0;  // distinct host names, in rank order
 
@@ -62,7 +62,8 @@ class Communicator {
 
   // In place on every rank, in rank order. For scalars and other small things.
   virtual void AllReduce(Sequence sequence, const char* label, absl::Span<double> values, Completion* done) = 0;
-  virtual void Broadcast(Sequence sequence, const char* label, absl::Span<std::byte> bytes, int root, Completion* done) = 0;
+  virtual void Broadcast(Sequence sequence, const char* label, absl::Span<std::byte> bytes, int root,
+                         Completion* done) = 0;
   virtual void Barrier(Sequence sequence, Completion* done) = 0;
 
   // Bytes that the backend itself holds (staging, queues), on this rank.
@@ -85,7 +86,8 @@ struct CommunicatorOptions {
   double deadline_seconds = 300;
 };
 
-// `mpi`: ranks as processes. Initialises MPI (its own thread owns MPI: starts, tests, sleeps) and ends it when destroyed.
+// `mpi`: ranks as processes. Initialises MPI (its own thread owns MPI: starts, tests, sleeps) and ends it when
+// destroyed.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeMpiCommunicator(const CommunicatorOptions& options);
 
 // `local`: `size` ranks as threads of this process, for tests; communicator i is for rank i's threads.

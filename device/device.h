@@ -1,4 +1,5 @@
-// Device: the seam between the runtime and the hardware. Streams, events, an arena of device memory, asynchronous copies.
+// Device: the seam between the runtime and the hardware. Streams, events, an arena of device memory, asynchronous
+// copies.
 //
 // A step is a sequence of Enqueue, Record and Wait calls from one thread (the issuing thread), followed by Synchronize:
 //
@@ -83,7 +84,7 @@ struct StreamOrder {
 
 struct CpuDeviceOptions {
   int64_t arena_bytes = 0;
-  int threads = 1;              // compute threads (OpenMP); only the compute stream uses more than one
+  int threads = 1;  // compute threads (OpenMP); only the compute stream uses more than one
   StreamOrder stream_order;
   double deadline_seconds = 300;  // the longest that Synchronize waits for a completion that does not come
   bool touch_arena = true;        // write every page once

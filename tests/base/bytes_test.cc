@@ -14,7 +14,8 @@ TEST(ParseBytes, ReadsUnits) {
 }
 
 TEST(ParseBytes, RefusesNonsense) {
-  for (const char* text : {"", "GiB", "-1MiB", "1.5", "1e3MiB", "nan", "infMiB", "12GB", "0x10", "99999999999TiB", "1 2"}) {
+  for (const char* text :
+       {"", "GiB", "-1MiB", "1.5", "1e3MiB", "nan", "infMiB", "12GB", "0x10", "99999999999TiB", "1 2"}) {
     EXPECT_FALSE(ParseBytes(text).ok()) << text;
   }
 }

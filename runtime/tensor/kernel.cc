@@ -1,0 +1,60 @@
+#include "runtime/tensor/kernel.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace reprise {
+namespace {
+
+using Key = std::pair<std::string, KernelKind>;
+
+std::map<Key, KernelFactory>& Registry() {
+  static auto* registry = new std::map<Key, KernelFactory>();
+  return *registry;
+}
+
+class FunctionKernel : public Kernel {
+ public:
+  FunctionKernel(std::function<void(const KernelArguments&)> run, int64_t scratch_bytes)
+      : run_(std::move(run)), scratch_bytes_(scratch_bytes) {}
+  int64_t scratch_bytes() const override { return scratch_bytes_; }
+  void Run(const KernelArguments& arguments) const override { run_(arguments); }
+
+ private:
+  std::function<void(const KernelArguments&)> run_;
+  int64_t scratch_bytes_;
+};
+
+}  // namespace
+
+std::string KernelSpec::ToString() const {
+  std::string text = operation + "(";
+  for (const TensorType& type : inputs) absl::StrAppend(&text, type.ToString(), " ");
+  text += ") -> (";
+  for (const TensorType& type : outputs) absl::StrAppend(&text, type.ToString(), " ");
+  return absl::StrCat(text, ") {", attributes.ToString(), "}");
+}
+
+bool RegisterKernel(const std::string& operation, KernelKind kind, KernelFactory factory) {
+  REPRISE_CHECK(Registry().emplace(Key(operation, kind), std::move(factory)).second)
+      << "kernel of " << operation << " is registered twice";
+  return true;
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const KernelSpec& spec, const KernelOptions& options) {
+  const auto it = Registry().find(Key(spec.operation, options.kind));
+  if (it == Registry().end()) {
+    return absl::UnimplementedError(absl::StrCat("operation ", spec.operation, " has no ",
+                                                 options.kind == KernelKind::kCpu ? "cpu" : "reference", " kernel"));
+  }
+  return it->second(spec, options);
+}
+
+std::unique_ptr<Kernel> MakeFunctionKernel(std::function<void(const KernelArguments&)> run, int64_t scratch_bytes) {
+  return std::make_unique<FunctionKernel>(std::move(run), scratch_bytes);
+}
+
+}  // namespace reprise
