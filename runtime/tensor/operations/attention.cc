@@ -41,14 +41,13 @@ int64_t Flops(const OperationTypes& t, const Attributes& attributes) {
   return attributes.Int("causal") != 0 ? flops / 2 : flops;
 }
 
-const bool registered =
-    RegisterOperation({.name = "attention", .infer = Infer, .flops = Flops}) &&
-    RegisterOperation({
-        .name = "attention_gradient",
-        .infer = InferGradient,
-        // Five products: the scores again, and one for each of dp, dq, dk, dv.
-        .flops = [](const OperationTypes& t, const Attributes& a) { return Flops(t, a) / 2 * 5; },
-    });
+const bool registered = RegisterOperation({.name = "attention", .infer = Infer, .flops = Flops}) &&
+                        RegisterOperation({
+                            .name = "attention_gradient",
+                            .infer = InferGradient,
+                            // Five products: the scores again, and one for each of dp, dq, dk, dv.
+                            .flops = [](const OperationTypes& t, const Attributes& a) { return Flops(t, a) / 2 * 5; },
+                        });
 
 }  // namespace
 }  // namespace reprise
