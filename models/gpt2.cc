@@ -1,0 +1,175 @@
+#include "models/gpt2.h"
+
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace reprise {
+namespace {
+
+class Gpt2Norm : public Module {
+ public:
+  Gpt2Norm(const Module& parent, const std::string& name, const Gpt2Config& c)
+      : Module(parent, name),
+        epsilon_(c.layer_norm_epsilon),
+        weight_(*this, "weight", {c.n_embd}, Initializer::Constant(1)),
+        bias_(*this, "bias", {c.n_embd}, Initializer::Constant(0)) {}
+  Tensor Forward(BlockTrace& t, Tensor x) const { return LayerNorm(x, t.Get(weight_), t.Get(bias_), epsilon_); }
+
+ private:
+  double epsilon_;
+  Parameter weight_, bias_;
+};
+
+// "Conv1D" in the checkpoints: the weight is stored [in, out].
+class Gpt2Linear : public Module {
+ public:
+  Gpt2Linear(const Module& parent, const std::string& name, int64_t in, int64_t out, double standard_deviation)
+      : Module(parent, name),
+        weight_(*this, "weight", {in, out}, Initializer::Normal(standard_deviation)),
+        bias_(*this, "bias", {out}, Initializer::Constant(0)) {}
+  Tensor Forward(BlockTrace& t, Tensor x) const {
+    return Linear(x, t.Get(weight_), t.Get(bias_), WeightLayout::kInOut);
+  }
+
+ private:
+  Parameter weight_, bias_;
+};
+
+// Projections into the residual stream start smaller, by the number of residual additions (GPT-2 paper, section 2.3).
+double ResidualDeviation(const Gpt2Config& c) {
+  return c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.n_layer));
+}
+
+class Gpt2Attention : public Module {
+ public:
+  Gpt2Attention(const Module& parent, const Gpt2Config& c)
+      : Module(parent, "attn"),
+        heads_(c.n_head),
+        dropout_(c.dropout),
+        qkv_(*this, "c_attn", c.n_embd, 3 * c.n_embd, c.initializer_range),
+        projection_(*this, "c_proj", c.n_embd, c.n_embd, ResidualDeviation(c)) {}
+  Tensor Forward(BlockTrace& t, Tensor x) const {
+    const AttentionOptions options{
+        .heads = heads_, .sequence_length = t.sequence_length(), .causal = true, .dropout = dropout_};
+    return Dropout(projection_.Forward(t, Attention(qkv_.Forward(t, x), options)), dropout_, t.sequence_length());
+  }
+
+ private:
+  int64_t heads_;
+  double dropout_;
+  Gpt2Linear qkv_, projection_;
+};
+
+class Gpt2Mlp : public Module {
+ public:
+  Gpt2Mlp(const Module& parent, const Gpt2Config& c)
+      : Module(parent, "mlp"),
+        dropout_(c.dropout),
+        expand_(*this, "c_fc", c.n_embd, c.mlp_width(), c.initializer_range),
+        projection_(*this, "c_proj", c.mlp_width(), c.n_embd, ResidualDeviation(c)) {}
+  Tensor Forward(BlockTrace& t, Tensor x) const {
+    return Dropout(projection_.Forward(t, Gelu(expand_.Forward(t, x))), dropout_, t.sequence_length());
+  }
+
+ private:
+  double dropout_;
+  Gpt2Linear expand_, projection_;
+};
+
+class Gpt2Layer : public Block {
+ public:
+  Gpt2Layer(const Gpt2Config& c, int64_t index)
+      : Block(absl::StrCat("h.", index)),
+        norm_1_(*this, "ln_1", c),
+        attention_(*this, c),
+        norm_2_(*this, "ln_2", c),
+        mlp_(*this, c) {}
+
+  std::vector<Tensor> Forward(BlockTrace& t, const std::vector<Tensor>& boundary) const override {
+    Tensor x = boundary[0];
+    x = x + attention_.Forward(t, norm_1_.Forward(t, x));
+    return {x + mlp_.Forward(t, norm_2_.Forward(t, x))};
+  }
+
+ private:
+  Gpt2Norm norm_1_;
+  Gpt2Attention attention_;
+  Gpt2Norm norm_2_;
+  Gpt2Mlp mlp_;
+};
+
+class Gpt2Embedding : public Block {
+ public:
+  explicit Gpt2Embedding(const Gpt2Config& c)
+      : Block(""),
+        dropout_(c.dropout),
+        tokens_(*this, "wte.weight", {c.vocab_size, c.n_embd}, Initializer::Normal(c.initializer_range)),
+        positions_(*this, "wpe.weight", {c.n_positions, c.n_embd}, Initializer::Normal(c.initializer_range)) {}
+
+  std::vector<Tensor> Forward(BlockTrace& t, const std::vector<Tensor>& /*boundary*/) const override {
+    const Tensor x = Embedding(t.Tokens(), t.Get(tokens_), t.Get(positions_), t.sequence_length());
+    return {Dropout(x, dropout_, t.sequence_length())};
+  }
+  const Parameter& token_table() const { return tokens_; }
+
+ private:
+  double dropout_;
+  Parameter tokens_, positions_;
+};
+
+class Gpt2Head : public Block {
+ public:
+  Gpt2Head(const Gpt2Config& c, std::shared_ptr<const Gpt2Embedding> embedding)
+      : Block(""), embedding_(std::move(embedding)), norm_(*this, "ln_f", c) {}
+
+  std::vector<Tensor> Forward(BlockTrace& t, const std::vector<Tensor>& boundary) const override {
+    return {LinearCrossEntropy(norm_.Forward(t, boundary[0]), t.Get(embedding_->token_table()), t.Labels())};
+  }
+
+ private:
+  std::shared_ptr<const Gpt2Embedding> embedding_;
+  Gpt2Norm norm_;
+};
+
+}  // namespace
+
+absl::Status Validate(const Gpt2Config& c) {
+  const std::pair<const char*, int64_t> sizes[] = {{"vocab_size", c.vocab_size}, {"n_positions", c.n_positions},
+                                                   {"n_embd", c.n_embd},         {"n_layer", c.n_layer},
+                                                   {"n_head", c.n_head},         {"n_inner", c.mlp_width()}};
+  for (const auto& [name, size] : sizes) {
+    if (size < 1 || size > (int64_t{1} << 31)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model_config: ", name, "=", size, " is not a size from 1 to 2^31"));
+    }
+  }
+  if (c.n_embd % c.n_head != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("model_config: n_head=", c.n_head, " does not divide n_embd=",
+                                                   c.n_embd, "; choose a number of heads that does"));
+  }
+  if (!(c.layer_norm_epsilon > 0) || !(c.initializer_range >= 0) || !std::isfinite(c.initializer_range)) {
+    return absl::InvalidArgumentError(
+        "model_config: layer_norm_epsilon must be above 0 and initializer_range not below 0");
+  }
+  if (!(c.dropout >= 0 && c.dropout < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("dropout=", c.dropout, " is not in [0, 1)"));
+  }
+  return absl::OkStatus();
+}
+
+Model Gpt2(const Gpt2Config& config) {
+  Model model;
+  model.name = "gpt2";
+  model.vocabulary = config.vocab_size;
+  model.maximum_sequence = config.n_positions;
+  auto embedding = std::make_shared<Gpt2Embedding>(config);
+  model.blocks.push_back(embedding);
+  for (int64_t i = 0; i < config.n_layer; ++i) model.blocks.push_back(std::make_shared<Gpt2Layer>(config, i));
+  model.blocks.push_back(std::make_shared<Gpt2Head>(config, embedding));
+  return model;
+}
+
+}  // namespace reprise

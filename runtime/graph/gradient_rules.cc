@@ -1,0 +1,94 @@
+// Gradient rules of the operations in runtime/tensor/operations.
+#include <utility>
+
+#include "runtime/graph/gradient.h"
+
+namespace reprise {
+namespace {
+
+const bool kAdd = RegisterGradient("add", [](GradientBuilder& b, const Node& node) {
+  const ValueId dy = b.Of(node.outputs[0]);
+  b.Add(node.inputs[0], dy);
+  b.Add(node.inputs[1], dy);
+});
+
+const bool kEmbedding = RegisterGradient("embedding", [](GradientBuilder& b, const Node& node) {
+  Attributes attributes = node.attributes;
+  attributes.Set("vocabulary", b.graph().type(node.inputs[1]).shape[0]);
+  attributes.Set("positions", b.graph().type(node.inputs[2]).shape[0]);
+  const auto out = b.Emit("embedding_gradient", {node.inputs[0], b.Of(node.outputs[0])}, attributes);
+  b.Add(node.inputs[1], out[0]);
+  b.Add(node.inputs[2], out[1]);
+});
+
+// The kernel adds the gradient that came by the residual path, so that it is read once and rounded once.
+void NormGradient(GradientBuilder& b, const Node& node, ValueId x, ValueId gain, ValueId bias, ValueId mean,
+                  ValueId rstd, ValueId dy) {
+  std::vector<ValueId> inputs = {x, gain, mean, rstd, dy};
+  if (const ValueId residual = b.Take(x); residual != kNoValue) inputs.push_back(residual);
+  const auto out = b.Emit("layer_norm_gradient", std::move(inputs), node.attributes);
+  b.Add(x, out[0]);
+  b.Add(gain, out[1]);
+  b.Add(bias, out[2]);
+}
+
+const bool kLayerNorm = RegisterGradient("layer_norm", [](GradientBuilder& b, const Node& node) {
+  NormGradient(b, node, node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[1], node.outputs[2],
+               b.Of(node.outputs[0]));
+});
+
+const bool kAddLayerNorm = RegisterGradient("add_layer_norm", [](GradientBuilder& b, const Node& node) {
+  const ValueId sum = node.outputs[0];
+  if (b.Of(node.outputs[1]) != kNoValue) {
+    NormGradient(b, node, sum, node.inputs[2], node.inputs[3], node.outputs[2], node.outputs[3], b.Of(node.outputs[1]));
+  }
+  b.Add(node.inputs[0], b.Of(sum));
+  b.Add(node.inputs[1], b.Of(sum));
+});
+
+const bool kLinear = RegisterGradient("linear", [](GradientBuilder& b, const Node& node) {
+  const ValueId dy = b.Of(node.outputs[0]);
+  if (b.Needs(node.inputs[1])) {
+    b.Add(node.inputs[1], b.Emit("linear_weight_gradient", {node.inputs[0], dy}, node.attributes)[0]);
+  }
+  if (node.inputs.size() > 2 && b.Needs(node.inputs[2])) b.Add(node.inputs[2], b.Emit("bias_gradient", {dy})[0]);
+  if (b.Needs(node.inputs[0])) {
+    b.Add(node.inputs[0], b.Emit("linear_input_gradient", {dy, node.inputs[1]}, node.attributes)[0]);
+  }
+});
+
+const bool kBiasGelu = RegisterGradient("bias_gelu", [](GradientBuilder& b, const Node& node) {
+  const auto out = b.Emit("bias_gelu_gradient", {node.inputs[0], node.inputs[1], b.Of(node.outputs[0])});
+  b.Add(node.inputs[0], out[0]);
+  b.Add(node.inputs[1], out[1]);
+});
+
+const bool kGelu = RegisterGradient("gelu", [](GradientBuilder& b, const Node& node) {
+  b.Add(node.inputs[0], b.Emit("gelu_gradient", {node.inputs[0], b.Of(node.outputs[0])})[0]);
+});
+
+const bool kAttention = RegisterGradient("attention", [](GradientBuilder& b, const Node& node) {
+  b.Add(node.inputs[0],
+        b.Emit("attention_gradient", {node.inputs[0], node.outputs[0], node.outputs[1], b.Of(node.outputs[0])},
+               node.attributes)[0]);
+});
+
+// The mask is drawn again: nothing is saved.
+const bool kDropout = RegisterGradient("dropout", [](GradientBuilder& b, const Node& node) {
+  b.Add(node.inputs[0], b.Emit("dropout", {b.Of(node.outputs[0])}, node.attributes)[0]);
+});
+
+const bool kDropoutAdd = RegisterGradient("dropout_add", [](GradientBuilder& b, const Node& node) {
+  const ValueId dy = b.Of(node.outputs[0]);
+  b.Add(node.inputs[1], dy);
+  if (b.Needs(node.inputs[0])) b.Add(node.inputs[0], b.Emit("dropout", {dy}, node.attributes)[0]);
+});
+
+// Forward and backward of a chunk of rows are one kernel: the gradients are outputs of the forward.
+const bool kLinearCrossEntropy = RegisterGradient("linear_cross_entropy", [](GradientBuilder& b, const Node& node) {
+  b.Add(node.inputs[0], node.outputs[1]);
+  b.Add(node.inputs[1], node.outputs[2]);
+});
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,46 @@
+#include "runtime/model/block.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace reprise {
+namespace {
+
+std::string Join(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : prefix + "." + name;
+}
+
+}  // namespace
+
+Parameter::Parameter(Module& owner, const std::string& name, Shape shape, Initializer initializer)
+    : name_(Join(owner.name(), name)), shape_(std::move(shape)), initializer_(initializer) {}
+
+Module::Module(const Module& parent, const std::string& name) : name_(Join(parent.name(), name)) {}
+
+Tensor BlockTrace::Data(DataKind kind) {
+  const auto index = static_cast<int32_t>(kind);
+  ValueId value = trace_->graph.Find(ValueRole::kData, index);
+  if (value == kNoValue) {
+    value = trace_->graph.AddValue({DType::kInt32, {sequences_ * sequence_length_}}, ValueRole::kData, index);
+  }
+  return {trace_, value};
+}
+
+Tensor BlockTrace::Tokens() { return Data(DataKind::kTokens); }
+Tensor BlockTrace::Labels() { return Data(DataKind::kLabels); }
+
+Tensor BlockTrace::Boundary(int32_t index, const TensorType& type) {
+  return {trace_, trace_->graph.AddValue(type, ValueRole::kBoundary, index)};
+}
+
+Tensor BlockTrace::Get(const Parameter& parameter) {
+  const auto found = std::find(parameters_.begin(), parameters_.end(), &parameter);
+  const auto index = static_cast<int32_t>(found - parameters_.begin());
+  if (found != parameters_.end()) return {trace_, trace_->graph.Find(ValueRole::kParameter, index)};
+  parameters_.push_back(&parameter);
+  return {trace_, trace_->graph.AddValue({dtype_, parameter.shape()}, ValueRole::kParameter, index)};
+}
+
+}  // namespace reprise

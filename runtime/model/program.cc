@@ -1,0 +1,74 @@
+#include "runtime/model/program.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "runtime/graph/fusion.h"
+
+namespace reprise {
+namespace {
+
+std::string BlockName(const Model& model, size_t index) {
+  if (!model.blocks[index]->name().empty()) return model.blocks[index]->name();
+  if (index == 0) return "embedding";
+  return index + 1 == model.blocks.size() ? "head" : absl::StrCat("layer ", index - 1);
+}
+
+std::shared_ptr<const ProgramGraph> Derive(const Graph& traced, bool training, bool first) {
+  auto graph = std::make_shared<ProgramGraph>();
+  if (training) {
+    graph->block = Differentiate(Fuse(traced), !first);
+  } else {
+    graph->block.graph = Fuse(traced);
+    graph->block.forward_nodes = static_cast<int32_t>(graph->block.graph.nodes.size());
+  }
+  graph->routines = MakeRoutines(graph->block);
+  return graph;
+}
+
+}  // namespace
+
+Program TraceModel(const Model& model, const BatchShape& shape) {
+  REPRISE_CHECK(model.blocks.size() >= 2) << "a model has a first and a last block";
+  Program program;
+  program.shape = shape;
+  program.keep_alive = model.blocks;
+  std::map<std::string, int32_t> known;
+  std::vector<TensorType> boundary;
+  for (size_t i = 0; i < model.blocks.size(); ++i) {
+    Trace trace;
+    trace.training = shape.training;
+    BlockTrace block_trace(&trace, shape.dtype, shape.sequences, shape.sequence_length);
+    std::vector<Tensor> inputs;
+    for (size_t k = 0; k < boundary.size(); ++k) {
+      inputs.push_back(block_trace.Boundary(static_cast<int32_t>(k), boundary[k]));
+    }
+    const std::vector<Tensor> outputs = model.blocks[i]->Forward(block_trace, inputs);
+    boundary.clear();
+    for (const Tensor& output : outputs) {
+      trace.graph.outputs.push_back(output.value());
+      boundary.push_back(output.type());
+    }
+    const std::string key = absl::StrCat(i == 0 ? "first\n" : "", trace.graph.ToString());
+    const auto [it, is_new] = known.emplace(key, static_cast<int32_t>(program.graphs.size()));
+    if (is_new) program.graphs.push_back(Derive(trace.graph, shape.training, i == 0));
+    program.blocks.push_back({BlockName(model, i), it->second, block_trace.parameters()});
+  }
+  return program;
+}
+
+std::string Program::ToString() const {
+  std::string text;
+  for (size_t g = 0; g < graphs.size(); ++g) {
+    absl::StrAppend(&text, "graph ", g, " of");
+    for (const ProgramBlock& block : blocks) {
+      if (block.graph == static_cast<int32_t>(g)) absl::StrAppend(&text, " ", block.name);
+    }
+    absl::StrAppend(&text, "\n", graphs[g]->block.graph.ToString());
+  }
+  return text;
+}
+
+}  // namespace reprise

@@ -1,0 +1,53 @@
+// Program: every block of a model traced for one shape, fused and differentiated. Takes no memory for data.
+//
+//   Program program = TraceModel(Gpt2(config), {.sequences = 4, .sequence_length = 128, .dtype = DType::kFloat32});
+//   program.graphs.size();   // 3 for GPT-2: embedding, layer, head; equal layers share one
+#ifndef REPRISE_RUNTIME_MODEL_PROGRAM_H_
+#define REPRISE_RUNTIME_MODEL_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/graph/gradient.h"
+#include "runtime/graph/routine.h"
+#include "runtime/model/block.h"
+
+namespace reprise {
+
+struct BatchShape {
+  int64_t sequences = 1;          // B: of a rank's micro-batch
+  int64_t sequence_length = 1;    // T
+  DType dtype = DType::kFloat32;  // of activations and gathered parameters
+  bool training = true;
+};
+
+struct ProgramGraph {
+  DifferentiatedGraph block;  // not training: forward only
+  BlockRoutines routines;
+};
+
+struct ProgramBlock {
+  std::string name;                          // "embedding", "h.0", ..., "head"
+  int32_t graph = 0;                         // into Program::graphs
+  std::vector<const Parameter*> parameters;  // by the graph's parameter index
+};
+
+struct Program {
+  BatchShape shape;
+  std::vector<std::shared_ptr<const ProgramGraph>> graphs;
+  std::vector<ProgramBlock> blocks;
+  std::vector<std::shared_ptr<const Block>> keep_alive;  // owns the parameters
+
+  const ProgramGraph& graph(size_t block) const { return *graphs[static_cast<size_t>(blocks[block].graph)]; }
+  size_t layer_count() const { return blocks.size() - 2; }
+  std::string ToString() const;  // graphs and which block uses which
+};
+
+// The model must have a first and a last block; the last returns the loss.
+Program TraceModel(const Model& model, const BatchShape& shape);
+
+}  // namespace reprise
+
+#endif  // REPRISE_RUNTIME_MODEL_PROGRAM_H_
