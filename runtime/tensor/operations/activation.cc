@@ -1,0 +1,25 @@
+// GPT-2's activation after a bias: the tanh form of GELU (Hendrycks and Gimpel 2016).
+//
+//   bias_gelu(h[N,M], b[M]) -> g[N,M]: with x = h + b, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+//   bias_gelu_gradient(h, b, dg[N,M]) -> dh[N,M], db[M]       db sums dh before it is rounded
+#include "runtime/tensor/operations/rules.h"
+
+namespace reprise {
+namespace {
+
+OperationTypes InferBiasGelu(const OperationTypes& t, const Attributes&) {
+  CheckTypes("bias_gelu", t, t.size() == 2 && IsFloatMatrix(t[0]) && IsRowOf(t[1], t[0]));
+  return {t[0]};
+}
+
+OperationTypes InferBiasGeluGradient(const OperationTypes& t, const Attributes&) {
+  CheckTypes("bias_gelu_gradient", t, t.size() == 3 && IsFloatMatrix(t[0]) && IsRowOf(t[1], t[0]) && t[2] == t[0]);
+  return {t[0], {WideTypeOf(t[0].dtype), {t[0].columns()}}};
+}
+
+[[maybe_unused]] const bool registered =
+    RegisterOperation({.name = "bias_gelu", .infer = InferBiasGelu}) &&
+    RegisterOperation({.name = "bias_gelu_gradient", .infer = InferBiasGeluGradient});
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,31 @@
+// Sums of tensors and of a bias.
+//
+//   add(a, b) -> sum                          any equal shapes
+//   bias_add(h[N,M], b[M]) -> y[N,M]
+//   bias_gradient(dy[N,M]) -> db[M]
+#include "runtime/tensor/operations/rules.h"
+
+namespace reprise {
+namespace {
+
+OperationTypes InferAdd(const OperationTypes& t, const Attributes&) {
+  CheckTypes("add", t, t.size() == 2 && t[0] == t[1] && t[0].dtype != DType::kInt32);
+  return {t[0]};
+}
+
+OperationTypes InferBiasAdd(const OperationTypes& t, const Attributes&) {
+  CheckTypes("bias_add", t, t.size() == 2 && IsFloatMatrix(t[0]) && IsRowOf(t[1], t[0]));
+  return {t[0]};
+}
+
+OperationTypes InferBiasGradient(const OperationTypes& t, const Attributes&) {
+  CheckTypes("bias_gradient", t, t.size() == 1 && IsFloatMatrix(t[0]));
+  return {{WideTypeOf(t[0].dtype), {t[0].columns()}}};
+}
+
+[[maybe_unused]] const bool registered = RegisterOperation({.name = "add", .infer = InferAdd}) &&
+                                         RegisterOperation({.name = "bias_add", .infer = InferBiasAdd}) &&
+                                         RegisterOperation({.name = "bias_gradient", .infer = InferBiasGradient});
+
+}  // namespace
+}  // namespace reprise

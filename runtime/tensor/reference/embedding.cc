@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "runtime/tensor/reference/access.h"
+
+namespace reprise {
+namespace {
+
+struct Embedding {
+  template <typename T>
+  static void Run(const KernelSpec& spec, const KernelArguments& arguments) {
+    const auto* tokens = Input<int32_t>(arguments, 0);
+    const T* token_table = Input<T>(arguments, 1);
+    const T* position_table = Input<T>(arguments, 2);
+    T* x = Output<T>(arguments, 0);
+    if (x == nullptr) return;
+    const int64_t width = spec.inputs[1].columns();
+    const int64_t length = spec.attributes.Int("sequence_length");
+    for (int64_t i = 0; i < spec.inputs[0].elements(); ++i) {
+      for (int64_t c = 0; c < width; ++c) {
+        x[i * width + c] =
+            Rounded<T>(Widened(token_table[tokens[i] * width + c]) + Widened(position_table[i % length * width + c]));
+      }
+    }
+  }
+};
+
+struct EmbeddingGradient {
+  template <typename T>
+  static void Run(const KernelSpec& spec, const KernelArguments& arguments) {
+    const auto* tokens = Input<int32_t>(arguments, 0);
+    const T* dx = Input<T>(arguments, 1);
+    const int64_t rows = spec.inputs[1].rows();
+    const int64_t width = spec.inputs[1].columns();
+    const int64_t length = spec.attributes.Int("sequence_length");
+    const auto sum_rows = [&](int output, auto belongs) {
+      auto* table = Output<Wide<T>>(arguments, output);
+      if (table == nullptr) return;
+      for (int64_t v = 0; v < spec.outputs[static_cast<size_t>(output)].rows(); ++v) {
+        for (int64_t c = 0; c < width; ++c) {
+          Wide<T> sum = 0;
+          for (int64_t i = 0; i < rows; ++i) {
+            if (belongs(i, v)) sum += Widened(dx[i * width + c]);
+          }
+          Put(table[v * width + c], sum, Accumulates(arguments, output));
+        }
+      }
+    };
+    sum_rows(0, [&](int64_t i, int64_t token) { return tokens[i] == token; });
+    sum_rows(1, [&](int64_t i, int64_t position) { return i % length == position; });
+  }
+};
+
+[[maybe_unused]] const bool registered =
+    RegisterReference<Embedding>("embedding") && RegisterReference<EmbeddingGradient>("embedding_gradient");
+
+}  // namespace
+}  // namespace reprise
