@@ -1,0 +1,14 @@
+#include "launch/train.h"
+
+#include "absl/status/status.h"
+#include "launch/exit_code.h"
+
+namespace reprise {
+
+int TrainMain(const TrainConfiguration& /*configuration*/) {
+  const absl::Status status = absl::UnimplementedError("'reprise train' is not built into this program yet");
+  if (IsFirstProcess()) PrintError(status);
+  return ExitCodeFor(status);
+}
+
+}  // namespace reprise
