@@ -1,11 +1,23 @@
-// GPT-2's activation after a bias: the tanh form of GELU (Hendrycks and Gimpel 2016).
+// GPT-2's activation, the tanh form of GELU (Hendrycks and Gimpel 2016), by itself and after a bias.
 //
+//   gelu(x[N,M]) -> g[N,M]
+//   gelu_gradient(x, dg[N,M]) -> dx[N,M]
 //   bias_gelu(h[N,M], b[M]) -> g[N,M]: with x = h + b, 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 //   bias_gelu_gradient(h, b, dg[N,M]) -> dh[N,M], db[M]       db sums dh before it is rounded
 #include "runtime/tensor/operations/rules.h"
 
 namespace reprise {
 namespace {
+
+OperationTypes InferGelu(const OperationTypes& t, const Attributes&) {
+  CheckTypes("gelu", t, t.size() == 1 && IsFloatMatrix(t[0]));
+  return {t[0]};
+}
+
+OperationTypes InferGeluGradient(const OperationTypes& t, const Attributes&) {
+  CheckTypes("gelu_gradient", t, t.size() == 2 && IsFloatMatrix(t[0]) && t[1] == t[0]);
+  return {t[0]};
+}
 
 OperationTypes InferBiasGelu(const OperationTypes& t, const Attributes&) {
   CheckTypes("bias_gelu", t, t.size() == 2 && IsFloatMatrix(t[0]) && IsRowOf(t[1], t[0]));
@@ -18,6 +30,8 @@ OperationTypes InferBiasGeluGradient(const OperationTypes& t, const Attributes&)
 }
 
 [[maybe_unused]] const bool registered =
+    RegisterOperation({.name = "gelu", .infer = InferGelu}) &&
+    RegisterOperation({.name = "gelu_gradient", .infer = InferGeluGradient}) &&
     RegisterOperation({.name = "bias_gelu", .infer = InferBiasGelu}) &&
     RegisterOperation({.name = "bias_gelu_gradient", .infer = InferBiasGeluGradient});
 

@@ -25,6 +25,29 @@ Gelu<W> GeluOf(W x) {
   return {x * share, share + x * 2 * du * (e / ((1 + e) * (1 + e)))};
 }
 
+struct PlainGelu {
+  template <typename T>
+  static void Run(const KernelSpec& spec, const KernelArguments& arguments) {
+    const T* x = Input<T>(arguments, 0);
+    T* g = Output<T>(arguments, 0);
+    if (g == nullptr) return;
+    for (int64_t i = 0; i < spec.inputs[0].elements(); ++i) g[i] = Rounded<T>(GeluOf(Widened(x[i])).value);
+  }
+};
+
+struct PlainGeluGradient {
+  template <typename T>
+  static void Run(const KernelSpec& spec, const KernelArguments& arguments) {
+    const T* x = Input<T>(arguments, 0);
+    const T* dg = Input<T>(arguments, 1);
+    T* dx = Output<T>(arguments, 0);
+    if (dx == nullptr) return;
+    for (int64_t i = 0; i < spec.inputs[0].elements(); ++i) {
+      dx[i] = Rounded<T>(Widened(dg[i]) * GeluOf(Widened(x[i])).slope);
+    }
+  }
+};
+
 struct BiasGelu {
   template <typename T>
   static void Run(const KernelSpec& spec, const KernelArguments& arguments) {
@@ -62,6 +85,7 @@ struct BiasGeluGradient {
 };
 
 [[maybe_unused]] const bool registered =
+    RegisterReference<PlainGelu>("gelu") && RegisterReference<PlainGeluGradient>("gelu_gradient") &&
     RegisterReference<BiasGelu>("bias_gelu") && RegisterReference<BiasGeluGradient>("bias_gelu_gradient");
 
 }  // namespace

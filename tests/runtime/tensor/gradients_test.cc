@@ -52,6 +52,15 @@ TEST(AddLayerNormGradient, MatchesFiniteDifferences) {
       {.outputs = {0, 1}});
 }
 
+TEST(GeluGradient, MatchesFiniteDifferences) {
+  const TensorType x{kF64, {4, 3}};
+  const KernelSpec backward = MakeSpec("gelu_gradient", {x, x});
+  ExpectGradientMatchesFiniteDifferences(MakeSpec("gelu", {x}), {RandomValues(12, 1, -4, 4)}, {0},
+                                         [&](const auto& in, const auto&, const auto& d) {
+                                           return RunKernel(backward, {in[0], d[0]});
+                                         });
+}
+
 TEST(BiasGeluGradient, MatchesFiniteDifferences) {
   const TensorType h{kF64, {4, 3}};
   const TensorType b{kF64, {3}};
