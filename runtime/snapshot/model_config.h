@@ -1,0 +1,64 @@
+// A model's configuration under Hugging Face's names, from a config.json or from --model_config.
+//
+//   ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfigFlag(storage, "n_layer=12,n_embd=768"));
+//   ASSIGN_OR_RETURN(int64_t layers, config.Integer("n_layer", /*fallback=*/12, /*minimum=*/1, /*maximum=*/10000));
+//   ASSIGN_OR_RETURN(double theta, config.Number("rope_parameters.rope_theta", 1e4, 0, 1e12));
+//   config.UnreadKeys();   // what nobody asked for: typing errors, if it came from the command line
+//
+// A key that is missing or null has its fallback. A value of the wrong type or outside its range is refused in one
+// sentence with key and value (InvalidArgument); a file that is missing or not JSON is DataLoss.
+// For one thread: it remembers what was asked.
+#ifndef REPRISE_RUNTIME_SNAPSHOT_MODEL_CONFIG_H_
+#define REPRISE_RUNTIME_SNAPSHOT_MODEL_CONFIG_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "runtime/snapshot/flat_json.h"
+#include "runtime/snapshot/storage.h"
+
+namespace reprise {
+
+class ModelConfig {
+ public:
+  ModelConfig() = default;
+  // `source` is what messages call it: a path, or "--model_config".
+  ModelConfig(FlatJson values, std::string source) : values_(std::move(values)), source_(std::move(source)) {}
+
+  const FlatJson& values() const { return values_; }
+  const std::string& source() const { return source_; }
+  bool Has(const std::string& key) const;  // there, and not null
+
+  // Limits are inclusive. Number takes whole numbers too; Integer takes nothing with a point.
+  absl::StatusOr<int64_t> Integer(const std::string& key, int64_t fallback, int64_t minimum, int64_t maximum);
+  absl::StatusOr<double> Number(const std::string& key, double fallback, double minimum, double maximum);
+  absl::StatusOr<bool> Flag(const std::string& key, bool fallback);
+  absl::StatusOr<std::string> Text(const std::string& key, const std::string& fallback);
+
+  // "n_head is 7 in config.json; it must divide n_embd": for a check of the model's own.
+  absl::Status Refuse(const std::string& key, absl::string_view what) const;
+
+  std::vector<std::string> UnreadKeys() const;
+
+ private:
+  const JsonScalar* Ask(const std::string& key);
+
+  FlatJson values_;
+  std::string source_ = "the default configuration";
+  std::set<std::string> read_;
+};
+
+// A config.json.
+absl::StatusOr<ModelConfig> ReadModelConfig(Storage& storage, const std::string& path);
+
+// The value of --model_config: a path to a config.json, or key=value,key=value; empty: every fallback.
+absl::StatusOr<ModelConfig> ParseModelConfigFlag(Storage& storage, const std::string& text);
+
+}  // namespace reprise
+
+#endif  // REPRISE_RUNTIME_SNAPSHOT_MODEL_CONFIG_H_
