@@ -43,7 +43,8 @@ struct Work {
 };
 
 // Seconds for which a stream stood still, since the last ResetStatistics, waiting for events of each other stream:
-// waited_seconds[of][on].
+// waited_seconds[of][on] is the time of stream `of` spent on an event that was recorded on stream `on`. Zero in random
+// order, where no stream waits. A stream is busy while its work runs, a started completion included.
 struct StreamStatistics {
   std::array<std::array<double, kStreamCount>, kStreamCount> waited_seconds{};
   std::array<double, kStreamCount> busy_seconds{};
@@ -85,7 +86,7 @@ struct StreamOrder {
 struct CpuDeviceOptions {
   int64_t arena_bytes = 0;
   int threads = 1;  // compute threads (OpenMP); only the compute stream uses more than one
-  StreamOrder stream_order;
+  StreamOrder stream_order = {};
   double deadline_seconds = 300;  // the longest that Synchronize waits for a completion that does not come
   bool touch_arena = true;        // write every page once
 };
