@@ -1,0 +1,90 @@
+// MpiOwner: the one thread that calls MPI, from its initialisation to its end.
+//
+// Other threads hand it operations; it starts the first of each sequence, moves both, and sleeps between tests, since
+// the cores belong to compute. The first failure finishes all that is pending and every later operation.
+#ifndef REPRISE_COLLECTIVES_MPI_MPI_OWNER_H_
+#define REPRISE_COLLECTIVES_MPI_MPI_OWNER_H_
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "collectives/mpi/watchdog.h"
+#include "collectives/mpi/world.h"
+#include "collectives/operation.h"
+#include "device/completion.h"
+
+namespace reprise {
+
+class MpiOwner {
+ public:
+  explicit MpiOwner(double deadline_seconds);
+  // Ends MPI together with the other ranks; after a failure, at once and without them.
+  ~MpiOwner();
+  MpiOwner(const MpiOwner&) = delete;
+  MpiOwner& operator=(const MpiOwner&) = delete;
+
+  // Once, before anything else: whether MPI came up. `world` may be read from then on.
+  absl::Status WaitUntilUp() const { return up_.Wait(); }
+  const World& world() const { return world_; }
+  int64_t overhead_bytes() const { return overhead_bytes_; }
+
+  void Submit(Operation operation) ABSL_LOCKS_EXCLUDED(mutex_);
+  [[noreturn]] void Abort(int exit_code) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Queue {
+    std::array<Operation, kMaximumPending> ring;
+    int64_t submitted = 0;
+    int64_t started = 0;
+    int64_t completed = 0;
+    Operation& At(int64_t number) { return ring[static_cast<size_t>(number % kMaximumPending)]; }
+  };
+
+  void Run() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Serve() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Finalise();
+  // One turn for a sequence; true if something moved.
+  bool Turn(Sequence sequence) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool StartNext(Sequence sequence) ABSL_LOCKS_EXCLUDED(mutex_);
+  // True if the communicator is being destroyed. Finishes what is pending after a failure.
+  bool Ending() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Looks for what has waited too long, or for peers that are gone.
+  void CheckWaits() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SleepIdle() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Pause(int turns_without_motion) const;
+  bool Busy() const { return active_[0] || active_[1]; }
+
+  const double deadline_seconds_;
+  Watchdog watchdog_;
+  Completion up_;
+  World world_;  // of the owner thread; what never changes may be read by all
+  int64_t overhead_bytes_ = 0;
+
+  // Of the owner thread.
+  std::array<bool, kSequenceCount> active_ = {};
+  std::array<Clock::time_point, kSequenceCount> moved_at_;
+  Clock::time_point peers_checked_at_;
+  int idle_naps_ = 0;
+
+  std::atomic<int> abort_code_{-1};
+  absl::Mutex mutex_;
+  absl::CondVar wake_;
+  std::array<Queue, kSequenceCount> queues_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace reprise
+
+#endif  // REPRISE_COLLECTIVES_MPI_MPI_OWNER_H_
