@@ -56,7 +56,7 @@ absl::Status SharedMemory::Allocate(MPI_Comm local) {
   RETURN_IF_ERROR(MpiStatus(MPI_Info_create(&info), "MPI_Info_create"));
   MPI_Info_set(info, "alloc_shared_noncontig", "true");  // each rank's part on pages of its own
   void* own = nullptr;
-  const int code = MPI_Win_allocate_shared(bytes_, 1, info, local, &own, &window_);
+  const int code = MPI_Win_allocate_shared(bytes_ + kPage, 1, info, local, &own, &window_);
   MPI_Info_free(&info);
   absl::Status status = MpiStatus(code, "memory shared between the ranks of this host");
   if (status.ok()) status = Query(local);
@@ -74,10 +74,13 @@ absl::Status SharedMemory::Query(MPI_Comm /*local*/) {
     int unit = 0;
     void* base = nullptr;
     RETURN_IF_ERROR(MpiStatus(MPI_Win_shared_query(window_, rank, &size, &unit, &base), "MPI_Win_shared_query"));
-    if (base == nullptr || size < bytes_ || reinterpret_cast<uintptr_t>(base) % alignof(SharedLane) != 0) {
-      return absl::UnavailableError("memory shared between the ranks of this host is not aligned to cache lines");
+    if (base == nullptr || size < bytes_ + kPage) {
+      return absl::UnavailableError("memory shared between the ranks of this host is too small");
     }
-    bases_.push_back(static_cast<std::byte*>(base));
+    // MPI puts its own words before the memory. Every rank maps it on a page, so all find the same place.
+    auto* const bytes = static_cast<std::byte*>(base);
+    const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(base));
+    bases_.push_back(bytes + (RoundUp(address, kPage) - address));
   }
   return absl::OkStatus();
 }
