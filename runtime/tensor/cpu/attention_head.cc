@@ -1,0 +1,378 @@
+#include "runtime/tensor/cpu/attention_head.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "runtime/tensor/cpu/bfloat16_rows.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime/tensor/cpu/attention_head.cc"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#include "hwy/foreach_target.h"
+// The order matters: foreach_target includes this file once for each target.
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+#include "runtime/tensor/cpu/philox-inl.h"
+#include "runtime/tensor/cpu/tile_product-inl.h"
+
+#ifndef REPRISE_RUNTIME_TENSOR_CPU_ATTENTION_HEAD_ONCE_
+#define REPRISE_RUNTIME_TENSOR_CPU_ATTENTION_HEAD_ONCE_
+namespace reprise {
+namespace {
+
+constexpr int64_t kTile = kAttentionTile;
+constexpr int64_t kPadding = 16;  // floats of the longest vector
+
+int64_t Padded(int64_t count) { return (count + kPadding - 1) / kPadding * kPadding; }
+
+// A row of dropout factors is drawn in whole vectors of groups of four.
+constexpr int64_t kDropoutRow = kTile + 4 * kPadding;
+
+}  // namespace
+}  // namespace reprise
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace reprise {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using F = hn::ScalableTag<float>;
+using V = hn::Vec<F>;
+
+// Hands out parts of the scratch, each 64-byte aligned.
+class Pieces {
+ public:
+  explicit Pieces(float* start) : next_(start) {}
+  float* Take(int64_t floats) {
+    float* piece = next_;
+    next_ += Padded(floats);
+    return piece;
+  }
+
+ private:
+  float* next_;
+};
+
+// Highway's Exp gives 0 for NaN.
+HWY_INLINE V ExpOrNaN(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(F(), x)); }
+
+// A matrix of one head in a sequence's rows, of either type.
+struct HeadRows {
+  std::byte* data;
+  int64_t stride;  // elements from row to row
+  int64_t size;
+  bool bfloat16;
+
+  std::byte* Row(int64_t row) const { return data + row * stride * (bfloat16 ? 2 : 4); }
+
+  // Rows [first, first + count) times `scale` as float32, padded with zeros to Padded(size).
+  void Load(int64_t first, int64_t count, float scale, float* to) const {
+    const int64_t padded = Padded(size);
+    for (int64_t r = 0; r < count; ++r, to += padded) {
+      if (bfloat16) {
+        WidenRow(reinterpret_cast<const BFloat16*>(Row(first + r)), to, size);
+      } else {
+        std::memcpy(to, Row(first + r), static_cast<size_t>(size) * 4);
+      }
+      for (int64_t c = 0; c < size; ++c) to[c] *= scale;
+      std::fill(to + size, to + padded, 0.0F);
+    }
+  }
+
+  void Store(int64_t row, const float* from) const {
+    if (bfloat16) {
+      RoundRow(from, nullptr, reinterpret_cast<BFloat16*>(Row(row)), size);
+    } else {
+      std::memcpy(Row(row), from, static_cast<size_t>(size) * 4);
+    }
+  }
+};
+
+// Part 0, 1, 2 of qkv: q, k, v.
+HeadRows QkvRows(const AttentionShape& shape, int64_t head, int64_t part, const std::byte* qkv) {
+  const int64_t offset = (part * shape.columns() + head * shape.size) * (shape.bfloat16 ? 2 : 4);
+  return {const_cast<std::byte*>(qkv) + offset, 3 * shape.columns(), shape.size, shape.bfloat16};
+}
+
+HeadRows OutputRows(const AttentionShape& shape, int64_t head, const std::byte* o) {
+  const int64_t offset = head * shape.size * (shape.bfloat16 ? 2 : 4);
+  return {const_cast<std::byte*>(o) + offset, shape.columns(), shape.size, shape.bfloat16};
+}
+
+// [count, size] rows of Padded(size) to [size, kTile], the missing columns zero.
+void Transpose(const float* rows, int64_t count, int64_t size, float* to) {
+  const int64_t padded = Padded(size);
+  for (int64_t c = 0; c < size; ++c) {
+    for (int64_t r = 0; r < count; ++r) to[c * kTile + r] = rows[r * padded + c];
+    std::fill(to + c * kTile + count, to + (c + 1) * kTile, 0.0F);
+  }
+}
+
+// What dropout multiplies probabilities of a row of a tile with: 0 or 1 / (1 - p).
+class Dropout {
+ public:
+  Dropout(const AttentionShape& shape, const AttentionHead& head)
+      : active_(shape.dropout > 0),
+        key_(head.key),
+        sequence_(head.sequence),
+        row_groups_((shape.length + 3) / 4),
+        first_row_(head.head * shape.length),
+        threshold_(DropThreshold(shape.dropout)),
+        kept_(static_cast<float>(1 / (1 - shape.dropout))) {}
+
+  bool active() const { return active_; }
+
+  // Factors of keys [j, j + count) of query i, j a multiple of 4; `factors` has kDropoutRow places.
+  void Draw(int64_t i, int64_t j, int64_t count, float* factors) const {
+    const PhiloxTag u32;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(u32));
+    const int64_t group = (first_row_ + i) * row_groups_ + j / 4;
+    auto* bits = reinterpret_cast<uint32_t*>(factors);
+    for (int64_t done = 0; done < count; done += 4 * lanes) {
+      PhiloxGroups(key_, sequence_, group + done / 4, bits + done);
+      for (int64_t v = done; v < done + 4 * lanes; v += lanes) {
+        const auto dropped = hn::Lt(hn::LoadU(u32, bits + v), hn::Set(u32, threshold_));
+        hn::StoreU(hn::IfThenZeroElse(hn::RebindMask(F(), dropped), hn::Set(F(), kept_)), F(), factors + v);
+      }
+    }
+  }
+
+ private:
+  bool active_;
+  RandomKey key_;
+  int64_t sequence_;
+  int64_t row_groups_;
+  int64_t first_row_;
+  uint32_t threshold_;
+  float kept_;
+};
+
+// Keys of the tile at j that query i sees.
+int64_t Visible(const AttentionShape& shape, int64_t i, int64_t j) {
+  const int64_t end = shape.causal ? i + 1 : shape.length;
+  return std::clamp<int64_t>(std::min(end, shape.length) - j, 0, kTile);
+}
+
+// ------------------------------------------------------------------------------------------------------- forward
+
+// Running state of one tile of queries.
+struct QueryTile {
+  float* o;        // [queries, Padded(size)], not yet divided by `sum`
+  float* highest;  // of the scores so far
+  float* sum;      // of exp(score - highest)
+};
+
+// Scores of one query and the keys of a tile to exp(score - highest); updates the running state.
+void SoftmaxRow(float* scores, int64_t visible, int64_t count, int64_t size, float* o, float* highest, float* sum) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(F()));
+  std::fill(scores + visible, scores + count, -std::numeric_limits<float>::infinity());
+  V high = hn::Set(F(), *highest);
+  for (int64_t j = 0; j < count; j += lanes) high = hn::Max(high, hn::LoadU(F(), scores + j));
+  high = hn::MaxOfLanes(F(), high);
+  V added = hn::Zero(F());
+  for (int64_t j = 0; j < count; j += lanes) {
+    const V e = ExpOrNaN(hn::Sub(hn::LoadU(F(), scores + j), high));
+    hn::StoreU(e, F(), scores + j);
+    added = hn::Add(added, e);
+  }
+  const V shrink = ExpOrNaN(hn::Sub(hn::Set(F(), *highest), high));
+  const float factor = hn::GetLane(shrink);
+  *highest = hn::GetLane(high);
+  *sum = *sum * factor + hn::GetLane(hn::SumOfLanes(F(), added));
+  if (factor == 1.0F) return;
+  for (int64_t c = 0; c < size; c += lanes) hn::StoreU(hn::Mul(hn::LoadU(F(), o + c), shrink), F(), o + c);
+}
+
+void Multiply(float* values, const float* factors, int64_t count) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(F()));
+  for (int64_t j = 0; j < count; j += lanes) {
+    hn::StoreU(hn::Mul(hn::LoadU(F(), values + j), hn::LoadU(F(), factors + j)), F(), values + j);
+  }
+}
+
+void Forward(const AttentionShape& shape, const AttentionHead& head, int64_t first, int64_t step, std::byte* o,
+             float* lse) {
+  const int64_t size = shape.size;
+  const int64_t padded = Padded(size);
+  const HeadRows q_rows = QkvRows(shape, head.head, 0, head.qkv);
+  const HeadRows o_rows = OutputRows(shape, head.head, o);
+  const Dropout dropout(shape, head);
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
+
+  Pieces pieces(head.scratch);
+  float* v = pieces.Take(shape.length * padded);
+  float* k_transposed = pieces.Take(shape.tiles() * size * kTile);
+  float* q = pieces.Take(kTile * padded);
+  float* scores = pieces.Take(kTile * kTile);
+  float* factors = pieces.Take(kDropoutRow);
+  const QueryTile state = {pieces.Take(kTile * padded), pieces.Take(kTile), pieces.Take(kTile)};
+
+  // Keys that no tile of this call sees need not be read.
+  const int64_t last = first + (shape.tiles() - 1 - first) / step * step;
+  const int64_t end = shape.causal ? std::min(shape.length, (last + 1) * kTile) : shape.length;
+  for (int64_t j = 0; j < end; j += kTile) {
+    const int64_t keys = std::min(kTile, shape.length - j);
+    QkvRows(shape, head.head, 1, head.qkv).Load(j, keys, 1, v);
+    Transpose(v, keys, size, k_transposed + j * size);
+  }
+  QkvRows(shape, head.head, 2, head.qkv).Load(0, end, 1, v);
+
+  for (int64_t tile = first; tile < shape.tiles(); tile += step) {
+    const int64_t i = tile * kTile;
+    const int64_t queries = std::min(kTile, shape.length - i);
+    q_rows.Load(i, queries, scale, q);
+    std::fill(state.o, state.o + queries * padded, 0.0F);
+    std::fill(state.highest, state.highest + queries, -std::numeric_limits<float>::infinity());
+    std::fill(state.sum, state.sum + queries, 0.0F);
+    const int64_t key_end = shape.causal ? i + queries : shape.length;
+    for (int64_t j = 0; j < key_end; j += kTile) {
+      const int64_t keys = std::min(kTile, key_end - j);
+      const int64_t count = Padded(keys);
+      MultiplyTile(queries, count, size, {q, padded, 1}, k_transposed + j * size, kTile, scores, kTile, false);
+      for (int64_t r = 0; r < queries; ++r) {
+        float* row = scores + r * kTile;
+        SoftmaxRow(row, Visible(shape, i + r, j), count, padded, state.o + r * padded, state.highest + r,
+                   state.sum + r);
+        if (!dropout.active()) continue;
+        dropout.Draw(i + r, j, count, factors);
+        Multiply(row, factors, count);
+      }
+      MultiplyTile(queries, padded, keys, {scores, kTile, 1}, v + j * padded, padded, state.o, padded, true);
+    }
+    for (int64_t r = 0; r < queries; ++r) {
+      float* row = state.o + r * padded;
+      for (int64_t c = 0; c < size; ++c) row[c] /= state.sum[r];
+      if (o != nullptr) o_rows.Store(i + r, row);
+      if (lse != nullptr) lse[i + r] = state.highest[r] + std::log(state.sum[r]);
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------ backward
+
+// Scores s and gradients dp of a row of a tile to p (with dropout) and ds.
+void GradientRow(float* s, float* dp, const float* factors, int64_t visible, int64_t count, float lse, float delta) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(F()));
+  std::fill(s + visible, s + count, -std::numeric_limits<float>::infinity());
+  for (int64_t j = 0; j < count; j += lanes) {
+    const V p = ExpOrNaN(hn::Sub(hn::LoadU(F(), s + j), hn::Set(F(), lse)));
+    const V factor = factors == nullptr ? hn::Set(F(), 1.0F) : hn::LoadU(F(), factors + j);
+    const V ds = hn::Mul(p, hn::Sub(hn::Mul(hn::LoadU(F(), dp + j), factor), hn::Set(F(), delta)));
+    hn::StoreU(hn::Mul(p, factor), F(), s + j);
+    hn::StoreU(ds, F(), dp + j);
+  }
+}
+
+float Dot(const float* a, const float* b, int64_t count) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(F()));
+  V sum = hn::Zero(F());
+  for (int64_t c = 0; c < count; c += lanes) sum = hn::MulAdd(hn::LoadU(F(), a + c), hn::LoadU(F(), b + c), sum);
+  return hn::GetLane(hn::SumOfLanes(F(), sum));
+}
+
+void Backward(const AttentionShape& shape, const AttentionHead& head, std::byte* dqkv) {
+  const int64_t size = shape.size;
+  const int64_t length = shape.length;
+  const int64_t padded = Padded(size);
+  const HeadRows k_rows = QkvRows(shape, head.head, 1, head.qkv);
+  const HeadRows v_rows = QkvRows(shape, head.head, 2, head.qkv);
+  const HeadRows dq_rows = QkvRows(shape, head.head, 0, dqkv);
+  const HeadRows dk_rows = QkvRows(shape, head.head, 1, dqkv);
+  const HeadRows dv_rows = QkvRows(shape, head.head, 2, dqkv);
+  const Dropout dropout(shape, head);
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
+
+  Pieces pieces(head.scratch);
+  float* q = pieces.Take(length * padded);
+  float* d_o = pieces.Take(length * padded);
+  float* dq = pieces.Take(length * padded);
+  float* delta = pieces.Take(length);
+  float* k = pieces.Take(kTile * padded);
+  float* k_transposed = pieces.Take(size * kTile);
+  float* v_transposed = pieces.Take(size * kTile);
+  float* dk = pieces.Take(kTile * padded);
+  float* dv = pieces.Take(kTile * padded);
+  float* s = pieces.Take(kTile * kTile);
+  float* dp = pieces.Take(kTile * kTile);
+  float* factors = pieces.Take(kDropoutRow);
+
+  QkvRows(shape, head.head, 0, head.qkv).Load(0, length, scale, q);
+  OutputRows(shape, head.head, head.d_o).Load(0, length, 1, d_o);
+  OutputRows(shape, head.head, head.o).Load(0, length, 1, dq);
+  for (int64_t i = 0; i < length; ++i) delta[i] = Dot(d_o + i * padded, dq + i * padded, padded);
+  std::fill(dq, dq + length * padded, 0.0F);
+
+  for (int64_t j = 0; j < length; j += kTile) {
+    const int64_t keys = std::min(kTile, length - j);
+    const int64_t count = Padded(keys);
+    v_rows.Load(j, keys, 1, k);
+    Transpose(k, keys, size, v_transposed);
+    k_rows.Load(j, keys, 1, k);
+    Transpose(k, keys, size, k_transposed);
+    for (int64_t i = shape.causal ? j : 0; i < length; i += kTile) {
+      const int64_t queries = std::min(kTile, length - i);
+      const bool add = i > (shape.causal ? j : 0);
+      float* q_tile = q + i * padded;
+      float* d_o_tile = d_o + i * padded;
+      MultiplyTile(queries, count, size, {q_tile, padded, 1}, k_transposed, kTile, s, kTile, false);
+      MultiplyTile(queries, count, size, {d_o_tile, padded, 1}, v_transposed, kTile, dp, kTile, false);
+      for (int64_t r = 0; r < queries; ++r) {
+        if (dropout.active()) dropout.Draw(i + r, j, count, factors);
+        GradientRow(s + r * kTile, dp + r * kTile, dropout.active() ? factors : nullptr, Visible(shape, i + r, j),
+                    count, head.lse[i + r], delta[i + r]);
+      }
+      MultiplyTile(keys, padded, queries, {s, 1, kTile}, d_o_tile, padded, dv, padded, add);
+      MultiplyTile(keys, padded, queries, {dp, 1, kTile}, q_tile, padded, dk, padded, add);
+      MultiplyTile(queries, padded, keys, {dp, kTile, 1}, k, padded, dq + i * padded, padded, true);
+    }
+    for (int64_t r = 0; r < keys; ++r) {
+      dk_rows.Store(j + r, dk + r * padded);
+      dv_rows.Store(j + r, dv + r * padded);
+    }
+  }
+  for (int64_t i = 0; i < length; ++i) {
+    float* row = dq + i * padded;
+    for (int64_t c = 0; c < size; ++c) row[c] *= scale;
+    dq_rows.Store(i, row);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace reprise
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace reprise {
+namespace {
+HWY_EXPORT(Forward);
+HWY_EXPORT(Backward);
+}  // namespace
+
+int64_t AttentionForwardScratch(const AttentionShape& shape) {
+  const int64_t padded = Padded(shape.size);
+  return shape.length * padded + shape.tiles() * shape.size * kTile + 2 * kTile * padded + kTile * kTile + kDropoutRow +
+         2 * kTile;
+}
+
+int64_t AttentionBackwardScratch(const AttentionShape& shape) {
+  const int64_t padded = Padded(shape.size);
+  return 3 * shape.length * padded + Padded(shape.length) + 3 * kTile * padded + 2 * shape.size * kTile +
+         2 * kTile * kTile + kDropoutRow;
+}
+
+void AttentionForward(const AttentionShape& shape, const AttentionHead& head, int64_t first, int64_t step, std::byte* o,
+                      float* lse) {
+  HWY_DYNAMIC_DISPATCH(Forward)(shape, head, first, step, o, lse);
+}
+
+void AttentionBackward(const AttentionShape& shape, const AttentionHead& head, std::byte* dqkv) {
+  HWY_DYNAMIC_DISPATCH(Backward)(shape, head, dqkv);
+}
+
+}  // namespace reprise
+#endif
