@@ -1,0 +1,171 @@
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime/tensor/cpu/embedding.cc"
+#include "runtime/tensor/cpu/targets.h"
+// The order matters: foreach_target includes this file once for each target.
+#include "hwy/foreach_target.h"
+//
+#include "hwy/highway.h"
+#include "runtime/tensor/cpu/fast_kernel.h"
+#include "runtime/tensor/cpu/parallel.h"
+#include "runtime/tensor/cpu/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace reprise {
+namespace HWY_NAMESPACE {
+namespace {
+
+template <typename T>
+void AddRowsOf(const void* a, const void* b, void* sum, int64_t width) {
+  ForEachVector(width, [&](int64_t i, auto lanes) HWY_ATTR {
+    const FloatVector v =
+        hn::Add(LoadVector(static_cast<const T*>(a) + i, lanes), LoadVector(static_cast<const T*>(b) + i, lanes));
+    StoreVector(v, static_cast<T*>(sum) + i, lanes);
+  });
+}
+
+void AddRows(bool bfloat16, const void* a, const void* b, void* sum, int64_t width) {
+  bfloat16 ? AddRowsOf<BFloat16>(a, b, sum, width) : AddRowsOf<float>(a, b, sum, width);
+}
+
+template <typename T>
+void AddToOf(float* sums, const void* row, int64_t count) {
+  ForEachVector(count, [&](int64_t i, auto lanes) HWY_ATTR {
+    StoreVector(hn::Add(LoadVector(sums + i, lanes), LoadVector(static_cast<const T*>(row) + i, lanes)), sums + i,
+                lanes);
+  });
+}
+
+void AddTo(bool bfloat16, float* sums, const void* row, int64_t count) {
+  bfloat16 ? AddToOf<BFloat16>(sums, row, count) : AddToOf<float>(sums, row, count);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace reprise
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace reprise {
+namespace {
+
+HWY_EXPORT(AddRows);
+HWY_EXPORT(AddTo);
+
+KernelOr MakeEmbedding(const KernelSpec& spec, const KernelOptions& options) {
+  const int64_t rows = spec.inputs[0].elements();
+  const int64_t width = spec.inputs[1].columns();
+  const int64_t length = spec.attributes.Int("sequence_length");
+  const bool bfloat16 = IsBFloat16(spec);
+  return MakeFastKernel(
+      spec, [rows, width, length, bfloat16, threads = options.threads](const KernelArguments& arguments) {
+        if (arguments.outputs[0] == nullptr) return;
+        const auto* tokens = Input<int32_t>(arguments, 0);
+        const int64_t row_bytes = width * (bfloat16 ? 2 : 4);
+        ParallelFor(threads, rows, GrainRows(width), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            HWY_DYNAMIC_DISPATCH(AddRows)
+            (bfloat16, arguments.inputs[1] + tokens[i] * row_bytes, arguments.inputs[2] + i % length * row_bytes,
+             arguments.outputs[0] + i * row_bytes, width);
+          }
+        });
+      });
+}
+
+// Rows of dx are added up by token and by position. Threads share the columns, not the rows: text has few frequent
+// tokens, and so every thread has the same work.
+class EmbeddingGradient : public Kernel {
+ public:
+  EmbeddingGradient(const KernelSpec& spec, int threads)
+      : rows_(spec.inputs[0].elements()),
+        width_(spec.inputs[1].columns()),
+        length_(spec.attributes.Int("sequence_length")),
+        vocabulary_(spec.attributes.Int("vocabulary")),
+        positions_(spec.attributes.Int("positions")),
+        bfloat16_(IsBFloat16(spec)),
+        threads_(threads) {}
+
+  // starts: the first place of each token, and one more; then the rows in the order of their tokens.
+  int64_t scratch_bytes() const override { return (vocabulary_ + 2 + rows_) * static_cast<int64_t>(sizeof(int32_t)); }
+
+  void Run(const KernelArguments& arguments) const override {
+    if (float* table = Output<float>(arguments, 0); table != nullptr) {
+      auto* starts = reinterpret_cast<int32_t*>(arguments.scratch);
+      int32_t* order = starts + vocabulary_ + 2;
+      SortRows(Input<int32_t>(arguments, 0), starts, order);
+      SumRows(arguments, table, vocabulary_, Accumulates(arguments, 0), [=](int64_t token, auto add) {
+        for (int32_t i = starts[token]; i < starts[token + 1]; ++i) add(order[i]);
+      });
+    }
+    if (float* table = Output<float>(arguments, 1); table != nullptr) {
+      SumRows(arguments, table, positions_, Accumulates(arguments, 1), [this](int64_t position, auto add) {
+        if (position >= length_) return;
+        for (int64_t i = position; i < rows_; i += length_) add(i);
+      });
+    }
+  }
+
+ private:
+  // A counting sort: it keeps the order of rows with equal tokens.
+  void SortRows(const int32_t* tokens, int32_t* starts, int32_t* order) const {
+    std::fill_n(starts, vocabulary_ + 2, 0);
+    for (int64_t i = 0; i < rows_; ++i) ++starts[tokens[i] + 2];
+    for (int64_t v = 2; v < vocabulary_ + 2; ++v) starts[v] += starts[v - 1];
+    for (int64_t i = 0; i < rows_; ++i) order[starts[tokens[i] + 1]++] = static_cast<int32_t>(i);
+  }
+
+  // table[v] = [table[v] +] the sum of the rows for which each(v, add) calls add.
+  template <typename Each>
+  void SumRows(const KernelArguments& arguments, float* table, int64_t table_rows, bool accumulate,
+               const Each& each) const {
+    constexpr int64_t kBlock = 512;  // columns whose sums stay in the nearest cache
+    constexpr int64_t kLine = 16;    // floats of a cache line
+    ParallelFor(threads_, width_, kLine, [&](int64_t begin, int64_t end) {
+      for (int64_t first = begin; first < end; first += kBlock) {
+        const int64_t count = std::min(kBlock, end - first);
+        for (int64_t v = 0; v < table_rows; ++v) {
+          float sums[kBlock];
+          bool any = false;
+          each(v, [&](int64_t row) {
+            if (!any) std::fill_n(sums, count, 0.0F);
+            any = true;
+            HWY_DYNAMIC_DISPATCH(AddTo)
+            (bfloat16_, sums, arguments.inputs[1] + (row * width_ + first) * (bfloat16_ ? 2 : 4), count);
+          });
+          Finish(table + v * width_ + first, any ? sums : nullptr, count, accumulate);
+        }
+      }
+    });
+  }
+
+  static void Finish(float* place, const float* sums, int64_t count, bool accumulate) {
+    if (sums == nullptr) {
+      if (!accumulate) std::fill_n(place, count, 0.0F);
+    } else if (accumulate) {
+      for (int64_t c = 0; c < count; ++c) place[c] += sums[c];
+    } else {
+      std::copy_n(sums, count, place);
+    }
+  }
+
+  int64_t rows_;
+  int64_t width_;
+  int64_t length_;
+  int64_t vocabulary_;
+  int64_t positions_;
+  bool bfloat16_;
+  int threads_;
+};
+
+KernelOr MakeEmbeddingGradient(const KernelSpec& spec, const KernelOptions& options) {
+  RETURN_IF_ERROR(CheckFastType(spec));
+  return std::make_unique<EmbeddingGradient>(spec, options.threads);
+}
+
+[[maybe_unused]] const bool registered = RegisterKernel("embedding", KernelKind::kCpu, MakeEmbedding) &&
+                                         RegisterKernel("embedding_gradient", KernelKind::kCpu, MakeEmbeddingGradient);
+
+}  // namespace
+}  // namespace reprise
+#endif  // HWY_ONCE
