@@ -29,7 +29,7 @@ struct CheckpointOptions {
   std::string prefix = "transformer.";
   // Other names of one weight, {"lm_head.weight", "transformer.wte.weight"} where the head is tied: the first may stand
   // in the file beside the second (it is ignored, as Transformers does), or in its place (it is read).
-  std::map<std::string, std::string> tied;
+  std::map<std::string, std::string> tied = {};
 };
 
 // What a model wants to read.
