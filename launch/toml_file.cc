@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
+#include "launch/command_line.h"
 
 namespace reprise {
 namespace {
@@ -109,6 +110,7 @@ absl::StatusOr<Assignment> ReadKey(const std::vector<std::string>& names, const 
   if (!ValueText(kind, node, &assignment.value)) {
     return absl::InvalidArgumentError(absl::StrCat(place, key, " wants ", KindWords(kind), ", not ", TypeWords(node)));
   }
+  if (!IsUtf8(assignment.value)) return absl::InvalidArgumentError(absl::StrCat(place, key, " holds a zero byte"));
   return assignment;
 }
 
