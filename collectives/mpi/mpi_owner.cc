@@ -1,6 +1,5 @@
 #include "collectives/mpi/mpi_owner.h"
 
-#include <sched.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 namespace reprise {
 namespace {
 
-constexpr int kYields = 50;     // turns without motion before the first nap
+constexpr int kSpins = 20;      // turns without motion before the first nap
 constexpr int kLongWait = 200;  // turns without motion before naps grow
 constexpr int kPeerFailed = 5;
 constexpr auto kShortNap = std::chrono::microseconds(20);
@@ -228,11 +227,9 @@ void MpiOwner::SleepIdle() {
 }
 
 void MpiOwner::Pause(int turns_without_motion) const {
-  if (turns_without_motion < kYields) {
-    sched_yield();
-  } else {
-    std::this_thread::sleep_for(turns_without_motion < kLongWait ? kShortNap : kLongNap);
-  }
+  // No sched_yield: it gives the core to compute for a whole turn of the scheduler, a nap only until it ends.
+  if (turns_without_motion < kSpins) return;
+  std::this_thread::sleep_for(turns_without_motion < kLongWait ? kShortNap : kLongNap);
 }
 
 }  // namespace reprise

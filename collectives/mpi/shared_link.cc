@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/chunk_copy.h"
 
 namespace reprise {
 namespace {
@@ -73,16 +73,16 @@ bool SharedLink::Publish() {
   if (published_ == rounds_out_) return false;
   const int64_t chunk = before_ + published_;
   for (const Peer& peer : local_) {
-    if (own_.consumed(peer.local_rank).load(std::memory_order_acquire) + kDepth <= chunk) return false;
+    if (own_.consumed(peer.local_rank).load(std::memory_order_acquire) + kSlots <= chunk) return false;
   }
   std::byte* slot = own_.slot(chunk);
-  const auto length = static_cast<size_t>(transfer_->Length(published_));
+  const int64_t length = transfer_->Length(published_);
   if (transfer_->same_for_all()) {
-    std::memcpy(slot, transfer_->Outgoing(transfer_->rank(), published_), length);
+    CopyChunk(slot, transfer_->Outgoing(transfer_->rank(), published_), length);
   } else {
     for (size_t i = 0; i < local_.size(); ++i) {
-      std::memcpy(slot + OffsetFor(local_rank_, local_[i].local_rank), transfer_->Outgoing(peers()[i], published_),
-                  length);
+      CopyChunk(slot + OffsetFor(local_rank_, local_[i].local_rank), transfer_->Outgoing(peers()[i], published_),
+                length);
     }
   }
   ++published_;
@@ -100,8 +100,8 @@ int64_t SharedLink::Available(size_t peer) const {
 bool SharedLink::TakeOne(size_t index) {
   Peer& peer = local_[index];
   if (peer.taken >= Available(index)) return false;
-  std::memcpy(transfer_->Destination(peers()[index], peer.taken), Staged(index, peer.taken),
-              static_cast<size_t>(transfer_->Length(peer.taken)));
+  CopyChunk(transfer_->Destination(peers()[index], peer.taken), Staged(index, peer.taken),
+            transfer_->Length(peer.taken));
   ++peer.taken;
   peer.lane.consumed(local_rank_).store(peer.before + peer.taken, std::memory_order_release);
   return true;

@@ -29,14 +29,14 @@ bool AllAgree(MPI_Comm local, bool mine) {
 
 }  // namespace
 
-int64_t LaneView::Bytes(int local_size) { return SlotsBegin(local_size) + kDepth * kSlotBytes; }
+int64_t LaneView::Bytes(int local_size) { return SlotsBegin(local_size) + kSlots * kSlotBytes; }
 
 std::atomic<int64_t>& LaneView::consumed(int reader) const {
   std::byte* counter = base_ + CountersBegin() + reader * static_cast<int64_t>(sizeof(SharedCounter));
   return reinterpret_cast<SharedCounter*>(counter)->value;
 }
 
-std::byte* LaneView::slot(int64_t chunk) const { return base_ + SlotsBegin(local_size_) + chunk % kDepth * kSlotBytes; }
+std::byte* LaneView::slot(int64_t chunk) const { return base_ + SlotsBegin(local_size_) + chunk % kSlots * kSlotBytes; }
 
 void LaneView::Construct() const {
   // Touches every page, so that no step pays for it.

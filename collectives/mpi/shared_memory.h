@@ -19,8 +19,10 @@
 
 namespace reprise {
 
-// Room of one slot: kDepth of them for each of all ranks' lanes stay in a cache of a few MiB.
-inline constexpr int64_t kSlotBytes = int64_t{256} << 10;
+// A lane has kSlots chunks of at most kSlotBytes in flight: enough of them that a rank that gets a core has work for
+// all of its turn, where ranks share cores; few enough that they stay in cache.
+inline constexpr int kSlots = 8;
+inline constexpr int64_t kSlotBytes = int64_t{128} << 10;
 
 struct alignas(64) SharedCounter {
   std::atomic<int64_t> value{0};
