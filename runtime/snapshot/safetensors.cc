@@ -11,8 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "runtime/snapshot/float_formats.h"
+#include "runtime/snapshot/half.h"
 #include "runtime/snapshot/safetensors_header.h"
+#include "runtime/tensor/bfloat16.h"
 
 namespace reprise {
 namespace {
@@ -32,6 +33,7 @@ T Load(const std::byte* from) {
 
 template <typename Stored, typename T>
 void Convert(const std::byte* from, absl::Span<T> out) {
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): the sign is meant.
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<T>(Load<Stored>(from + i * sizeof(Stored)));
 }
 
@@ -48,7 +50,7 @@ bool ConvertFrom(StoredType type, const std::byte* from, absl::Span<T> out) {
         for (size_t i = 0; i < out.size(); ++i) out[i] = FloatFromHalf(Load<uint16_t>(from + 2 * i));
         return true;
       case StoredType::kBF16:
-        for (size_t i = 0; i < out.size(); ++i) out[i] = FloatFromBFloat16(Load<uint16_t>(from + 2 * i));
+        for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(Load<BFloat16>(from + 2 * i));
         return true;
       default:
         return false;
@@ -90,7 +92,7 @@ bool ConvertTo(StoredType type, absl::Span<const float> values, std::byte* to) {
     case StoredType::kF16:
       return store(HalfFromFloat);
     case StoredType::kBF16:
-      return store(BFloat16FromFloat);
+      return store([](float value) { return BFloat16(value); });
     case StoredType::kF64:
       return store([](float value) { return double{value}; });
     default:

@@ -1,24 +1,16 @@
-// The 16-bit float formats of files, to and from float32.
+// IEEE half precision as files hold it, to and from float32. (bfloat16: runtime/tensor/bfloat16.h.)
 //
-//   BFloat16FromFloat(1.0f)  -> 0x3F80
-//   FloatFromHalf(0x3C00)    -> 1.0f
+//   HalfFromFloat(1.0f)    -> 0x3C00
+//   FloatFromHalf(0x3C00)  -> 1.0f
 //
 // Narrowing rounds to nearest, ties to even; what is too large becomes infinite, a NaN stays a (quiet) NaN.
-#ifndef REPRISE_RUNTIME_SNAPSHOT_FLOAT_FORMATS_H_
-#define REPRISE_RUNTIME_SNAPSHOT_FLOAT_FORMATS_H_
+#ifndef REPRISE_RUNTIME_SNAPSHOT_HALF_H_
+#define REPRISE_RUNTIME_SNAPSHOT_HALF_H_
 
 #include <bit>
 #include <cstdint>
 
 namespace reprise {
-
-constexpr float FloatFromBFloat16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-
-constexpr uint16_t BFloat16FromFloat(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
 
 constexpr float FloatFromHalf(uint16_t bits) {
   const uint32_t sign = uint32_t{bits & 0x8000U} << 16;
@@ -47,4 +39,4 @@ constexpr uint16_t HalfFromFloat(float value) {
 
 }  // namespace reprise
 
-#endif  // REPRISE_RUNTIME_SNAPSHOT_FLOAT_FORMATS_H_
+#endif  // REPRISE_RUNTIME_SNAPSHOT_HALF_H_

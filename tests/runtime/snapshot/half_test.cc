@@ -1,4 +1,4 @@
-#include "runtime/snapshot/float_formats.h"
+#include "runtime/snapshot/half.h"
 
 #include <gtest/gtest.h>
 
@@ -48,25 +48,6 @@ TEST(Half, RoundsToNearestEvenBetweenNeighbours) {
   EXPECT_EQ(HalfFromFloat(65520.0F), 0x7C00);
   EXPECT_EQ(HalfFromFloat(std::numeric_limits<float>::infinity()), 0x7C00);
   EXPECT_EQ(HalfFromFloat(1e-30F), 0);
-}
-
-TEST(BFloat16, RoundsToNearestEvenBetweenNeighbours) {
-  for (int bits = 0; bits < 0x7F7F; ++bits) {
-    const float low = FloatFromBFloat16(static_cast<uint16_t>(bits));
-    const float high = FloatFromBFloat16(static_cast<uint16_t>(bits + 1));
-    const auto middle = static_cast<float>((double{low} + double{high}) / 2);
-    ASSERT_EQ(BFloat16FromFloat(low), bits);
-    ASSERT_EQ(BFloat16FromFloat(middle), bits % 2 == 0 ? bits : bits + 1);
-    ASSERT_EQ(BFloat16FromFloat(std::nextafter(middle, 0.0F)), bits);
-    ASSERT_EQ(BFloat16FromFloat(-std::nextafter(middle, HUGE_VALF)), (bits + 1) | 0x8000);
-  }
-}
-
-TEST(BFloat16, KnownBits) {
-  EXPECT_EQ(BFloat16FromFloat(1.0F), 0x3F80);
-  EXPECT_EQ(BFloat16FromFloat(-2.0F), 0xC000);
-  EXPECT_EQ(BFloat16FromFloat(std::numeric_limits<float>::max()), 0x7F80);
-  EXPECT_TRUE(std::isnan(FloatFromBFloat16(BFloat16FromFloat(std::bit_cast<float>(0x7F800001U)))));
 }
 
 }  // namespace
