@@ -40,6 +40,8 @@ const char* StreamName(Stream stream);  // "compute", "gather", ...
 struct Work {
   std::function<absl::Status()> run;
   Completion* completion = nullptr;
+  // Called in the stream's turn after all of it went well, before what stands behind it. Optional.
+  std::function<void()> done = nullptr;
 };
 
 // Seconds for which a stream stood still, since the last ResetStatistics, waiting for events of each other stream:

@@ -18,6 +18,10 @@ void PoisonBytes(std::byte* data, int64_t bytes) {
   ASAN_POISON_MEMORY_REGION(data, static_cast<size_t>(bytes));
 }
 
+void ForbidBytes(std::byte* data, int64_t bytes) {
+  if (bytes > 0) ASAN_POISON_MEMORY_REGION(data, static_cast<size_t>(bytes));
+}
+
 void UnpoisonBytes(std::byte* data, int64_t bytes) {
   if (bytes > 0) ASAN_UNPOISON_MEMORY_REGION(data, static_cast<size_t>(bytes));
 }

@@ -82,7 +82,7 @@ class Gpt2Mlp : public Module {
 class Gpt2Layer : public Block {
  public:
   Gpt2Layer(const Gpt2Config& c, int64_t index)
-      : Block(absl::StrCat("h.", index)),
+      : Block(absl::StrCat("transformer.h.", index)),
         norm_1_(*this, "ln_1", c),
         attention_(*this, c),
         norm_2_(*this, "ln_2", c),
@@ -104,7 +104,7 @@ class Gpt2Layer : public Block {
 class Gpt2Embedding : public Block {
  public:
   explicit Gpt2Embedding(const Gpt2Config& c)
-      : Block(""),
+      : Block("transformer"),
         dropout_(c.dropout),
         tokens_(*this, "wte.weight", {c.vocab_size, c.n_embd}, Initializer::Normal(c.initializer_range)),
         positions_(*this, "wpe.weight", {c.n_positions, c.n_embd}, Initializer::Normal(c.initializer_range)) {}
@@ -123,7 +123,7 @@ class Gpt2Embedding : public Block {
 class Gpt2Head : public Block {
  public:
   Gpt2Head(const Gpt2Config& c, std::shared_ptr<const Gpt2Embedding> embedding)
-      : Block(""), embedding_(std::move(embedding)), norm_(*this, "ln_f", c) {}
+      : Block("transformer"), embedding_(std::move(embedding)), norm_(*this, "ln_f", c) {}
 
   std::vector<Tensor> Forward(BlockTrace& t, const std::vector<Tensor>& boundary) const override {
     return {LinearCrossEntropy(norm_.Forward(t, boundary[0]), t.Get(embedding_->token_table()), t.Labels())};

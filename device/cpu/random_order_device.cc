@@ -201,6 +201,7 @@ void RandomOrderDevice::End(Stream stream, const absl::Status& status) {
   Lane& lane = this->lane(stream);
   lane.busy_seconds += SecondsSince(lane.start);
   lane.started = false;
+  if (const Work& work = *lane.front().work; status.ok() && work.done) work.done();
   ++lane.done;
   if (error_.ok()) error_ = status;
   for (Lane& other : lanes_) other.aside = false;  // time has passed: who was not done may be

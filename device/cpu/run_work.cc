@@ -6,6 +6,17 @@
 #include "base/status_macros.h"
 
 namespace reprise::cpu {
+namespace {
+
+absl::Status Await(Stream stream, const Completion& completion, double deadline_seconds) {
+  absl::Status status = completion.Wait(absl::Seconds(deadline_seconds));
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  // An operation may end with this code of its own; that error names more than ours can.
+  if (completion.done()) return completion.Wait();
+  return DeadlineError(absl::StrCat("stream ", StreamName(stream)), deadline_seconds);
+}
+
+}  // namespace
 
 absl::Status StartWork(Stream stream, const Work& work) {
   if (work.completion != nullptr) work.completion->Reset();
@@ -21,12 +32,9 @@ absl::Status StartWork(Stream stream, const Work& work) {
 
 absl::Status RunWork(Stream stream, const Work& work, double deadline_seconds) {
   RETURN_IF_ERROR(StartWork(stream, work));
-  if (work.completion == nullptr) return absl::OkStatus();
-  absl::Status status = work.completion->Wait(absl::Seconds(deadline_seconds));
-  if (!absl::IsDeadlineExceeded(status)) return status;
-  // An operation may end with this code of its own; that error names more than ours can.
-  if (work.completion->done()) return work.completion->Wait();
-  return DeadlineError(absl::StrCat("stream ", StreamName(stream)), deadline_seconds);
+  if (work.completion != nullptr) RETURN_IF_ERROR(Await(stream, *work.completion, deadline_seconds));
+  if (work.done) work.done();
+  return absl::OkStatus();
 }
 
 absl::Status DeadlineError(const std::string& streams, double deadline_seconds) {

@@ -11,9 +11,9 @@ namespace reprise {
 namespace {
 
 std::string BlockName(const Model& model, size_t index) {
-  if (!model.blocks[index]->name().empty()) return model.blocks[index]->name();
   if (index == 0) return "embedding";
-  return index + 1 == model.blocks.size() ? "head" : absl::StrCat("layer ", index - 1);
+  if (index + 1 == model.blocks.size()) return "head";
+  return absl::StrCat("layer ", index - 1);
 }
 
 std::shared_ptr<const ProgramGraph> Derive(const Graph& traced, bool training, bool first) {

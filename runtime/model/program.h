@@ -29,7 +29,7 @@ struct ProgramGraph {
 };
 
 struct ProgramBlock {
-  std::string name;                          // "embedding", "h.0", ..., "head"
+  std::string name;                          // "embedding", "layer 0", ..., "head"
   int32_t graph = 0;                         // into Program::graphs
   std::vector<const Parameter*> parameters;  // by the graph's parameter index
 };

@@ -1,0 +1,397 @@
+#include "runtime/schedule/step.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "runtime/schedule/memory_guard.h"
+#include "runtime/schedule/state_items.h"
+#include "runtime/schedule/update_calls.h"
+
+namespace reprise {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A kernel call with its addresses.
+struct BoundCall {
+  const Kernel* kernel = nullptr;
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  std::byte* scratch = nullptr;
+  uint32_t accumulate = 0;
+};
+
+// An instruction made ready: what its stream runs.
+struct BoundInstruction {
+  const Instruction* instruction = nullptr;
+  std::vector<BoundCall> calls;
+  Work work;
+  Completion completion;
+  std::string label;
+  int64_t highest_device_byte = 0;
+  int64_t highest_host_byte = 0;
+  bool recorded = false;  // somebody waits for it
+  double seconds = 0;     // of the last run; written by its stream, read after Synchronize
+};
+
+class ScheduledStep : public Step {
+ public:
+  ScheduledStep(const Schedule& schedule, const UnitLayout& units, DType dtype, const OptimizerSettings& optimizer,
+                const StepResources& resources)
+      : schedule_(schedule),
+        units_(units),
+        dtype_(dtype),
+        optimizer_(optimizer),
+        resources_(resources),
+        rank_(resources.communicator->rank()),
+        training_(std::any_of(schedule.instructions.begin(), schedule.instructions.end(),
+                              [](const Instruction& i) { return i.kind == InstructionKind::kFinish; })) {
+    if (resources.poison) guard_ = std::make_unique<MemoryGuard>(schedule_, resources.device->arena());
+  }
+
+  absl::Status Bind() {
+    if (schedule_.device_bytes > resources_.device->arena_bytes()) {
+      return absl::InternalError(absl::StrCat("the schedule needs an arena of ", schedule_.device_bytes, " bytes, not ",
+                                              resources_.device->arena_bytes()));
+    }
+    bound_ = std::vector<BoundInstruction>(schedule_.instructions.size());
+    for (size_t i = 0; i < bound_.size(); ++i) {
+      bound_[i].instruction = &schedule_.instructions[i];
+      RETURN_IF_ERROR(BindInstruction(&bound_[i]));
+      for (const int32_t wait : schedule_.instructions[i].waits) bound_[static_cast<size_t>(wait)].recorded = true;
+    }
+    resources_.device->ReserveEvents(static_cast<int>(bound_.size()));
+    return absl::OkStatus();
+  }
+
+  absl::Span<int32_t> tokens(int micro_batch) override { return Integers(schedule_.tokens, micro_batch); }
+  absl::Span<int32_t> labels(int micro_batch) override { return Integers(schedule_.labels, micro_batch); }
+
+  absl::Span<const float> gradient_shard(int32_t unit) const override {
+    return {reinterpret_cast<const float*>(gradient_shard_[static_cast<size_t>(unit)]),
+            static_cast<size_t>(units_.units[static_cast<size_t>(unit)].shard_elements)};
+  }
+
+  absl::StatusOr<StepResult> Run(const StepInput& input) override {
+    const Clock::time_point start = Clock::now();
+    input_ = input;
+    values_ = {.seed = input.seed, .step = input.step, .learning_rate = input.learning_rate, .gradient_scale = 1};
+    scalars()[kCountScalar] = static_cast<double>(input.counted_labels);
+    skip_update_ = false;
+    Device& device = *resources_.device;
+    device.ResetStatistics();
+    if (guard_ != nullptr) guard_->BeginStep();
+    // The count was written above, by the host: that the guard allows.
+    for (size_t i = 0; i < bound_.size(); ++i) Issue(static_cast<int32_t>(i));
+    const absl::Status status = device.Synchronize();
+    if (guard_ != nullptr) guard_->EndStep();
+    RETURN_IF_ERROR(status);
+    return Collect(SecondsSince(start));
+  }
+
+ private:
+  std::byte* Address(const Operand& operand) const {
+    if (operand.item < 0) return nullptr;
+    const Item& item = schedule_.items[static_cast<size_t>(operand.item)];
+    std::byte* base = resources_.device->arena();
+    if (item.memory == Memory::kHost) base = resources_.host->data();
+    return base + item.offset + operand.offset + rank_ * operand.rank_stride;
+  }
+
+  absl::Span<int32_t> Integers(const std::vector<int32_t>& items, int micro_batch) {
+    const Operand operand{items[static_cast<size_t>(micro_batch)], 0, 0};
+    return {reinterpret_cast<int32_t*>(Address(operand)),
+            static_cast<size_t>(schedule_.items[static_cast<size_t>(operand.item)].bytes / 4)};
+  }
+
+  double* scalars() const { return reinterpret_cast<double*>(Address({schedule_.scalars, 0, 0})); }
+
+  // --- Binding --------------------------------------------------------------------------------------------------
+
+  absl::Status BindInstruction(BoundInstruction* bound) {
+    const Instruction& instruction = *bound->instruction;
+    for (const Access& access : instruction.accesses) {
+      const Item& item = schedule_.items[static_cast<size_t>(access.item)];
+      int64_t& highest = item.memory == Memory::kDevice ? bound->highest_device_byte : bound->highest_host_byte;
+      highest = std::max(highest, item.offset + item.bytes);
+    }
+    bound->label = schedule_.InstructionText(static_cast<int32_t>(bound - bound_.data()));
+    switch (instruction.kind) {
+      case InstructionKind::kForward:
+      case InstructionKind::kHead:
+      case InstructionKind::kRecompute:
+      case InstructionKind::kBackward:
+      case InstructionKind::kNorm:
+        RETURN_IF_ERROR(BindCalls(bound));
+        return Make(bound, [this, bound] { return RunCalls(bound); });
+      case InstructionKind::kOffload:
+      case InstructionKind::kReload:
+        return Make(bound, [this, bound] { return Copy(*bound->instruction); });
+      case InstructionKind::kGather:
+        RETURN_IF_ERROR(BindCast(bound));
+        return Make(
+            bound, [this, bound] { return Gather(bound); }, true);
+      case InstructionKind::kGatherGradients:
+        return Make(
+            bound, [this, bound] { return AllGather(bound, 4); }, true);
+      case InstructionKind::kReduce:
+        BindReduce(*bound);
+        return Make(
+            bound, [this, bound] { return Reduce(bound); }, true);
+      case InstructionKind::kSumScalars:
+        return Make(
+            bound, [this, bound] { return SumScalars(bound); }, true);
+      case InstructionKind::kFinish:
+        return Make(bound, [this] { return Finish(); });
+      case InstructionKind::kUpdate:
+        return BindUpdate(bound);
+    }
+    return absl::InternalError("an instruction of no kind");
+  }
+
+  // Wraps `run` with the clock and the guard.
+  template <typename Run>
+  absl::Status Make(BoundInstruction* bound, Run run, bool asynchronous = false) {
+    if (asynchronous) bound->work.completion = &bound->completion;
+    bound->work.run = [this, bound, run]() -> absl::Status {
+      if (guard_ != nullptr) guard_->Begin(*bound->instruction);
+      const Clock::time_point start = Clock::now();
+      absl::Status status = run();
+      bound->seconds = SecondsSince(start);
+      return status;
+    };
+    if (guard_ != nullptr) bound->work.done = [this, bound] { guard_->End(*bound->instruction); };
+    return absl::OkStatus();
+  }
+
+  absl::Status BindCalls(BoundInstruction* bound) {
+    for (const Call& call : bound->instruction->calls) {
+      BoundCall b;
+      ASSIGN_OR_RETURN(b.kernel, resources_.kernels->Get(schedule_.kernels[static_cast<size_t>(call.kernel)]));
+      for (const Operand& operand : call.inputs) b.inputs.push_back(Address(operand));
+      for (const Operand& operand : call.outputs) b.outputs.push_back(Address(operand));
+      b.scratch = Address(call.scratch);
+      b.accumulate = call.accumulate;
+      bound->calls.push_back(std::move(b));
+    }
+    return absl::OkStatus();
+  }
+
+  // A gather's first part: this rank's master parameters, in the compute type, to their place in the whole unit.
+  absl::Status BindCast(BoundInstruction* bound) {
+    const Instruction& i = *bound->instruction;
+    std::byte* own = Address(i.to) + rank_ * i.count * SizeOf(dtype_);
+    const std::byte* master = Address(i.from);
+    if (own == master) return absl::OkStatus();
+    ASSIGN_OR_RETURN(BoundCall cast, CastCall(resources_.copy_kernels, master, own, i.count));
+    bound->calls.push_back(std::move(cast));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<BoundCall> CastCall(KernelSet* kernels, const std::byte* from, std::byte* to, int64_t elements) const {
+    BoundCall call;
+    ASSIGN_OR_RETURN(call.kernel, kernels->Get({"cast",
+                                                {{DType::kFloat32, {elements}}},
+                                                {{dtype_, {elements}}},
+                                                Attributes().Set("dtype", static_cast<int64_t>(dtype_))}));
+    call.inputs.push_back(from);
+    call.outputs.push_back(to);
+    return call;
+  }
+
+  void BindReduce(const BoundInstruction& bound) {
+    if (gradient_shard_.empty()) gradient_shard_.resize(units_.units.size(), nullptr);
+    gradient_shard_[static_cast<size_t>(bound.instruction->unit)] = Address(bound.instruction->to);
+  }
+
+  absl::Status BindUpdate(BoundInstruction* bound) {
+    const Instruction& i = *bound->instruction;
+    const auto unit = static_cast<size_t>(i.unit);
+    const Unit& u = units_.units[unit];
+    const bool whole = i.count == u.whole_elements;
+    std::vector<Operand> moments;
+    for (const Access& access : i.accesses) {
+      const bool other = access.item == i.from.item || access.item == i.to.item;
+      if (access.write && !other && schedule_.items[static_cast<size_t>(access.item)].bytes == i.count * 4) {
+        moments.push_back({access.item, 0, 0});
+      }
+    }
+    for (const UpdateCall& call : UpdateCalls(u, whole ? 0 : rank_ * i.count, i.count, optimizer_)) {
+      BoundCall b;
+      ASSIGN_OR_RETURN(b.kernel, resources_.kernels->Get(call.spec));
+      b.inputs.push_back(Address(i.from) + call.first * 4);
+      b.outputs.push_back(Address(i.to) + call.first * 4);
+      for (int m = 0; m < optimizer_.states(); ++m) {
+        b.outputs.push_back(Address(moments[static_cast<size_t>(m)]) + call.first * 4);
+      }
+      bound->calls.push_back(std::move(b));
+    }
+    // Under `none` every rank holds the whole master: the copy in the compute type is a cast away.
+    for (const Access& access : i.accesses) {
+      const Item& item = schedule_.items[static_cast<size_t>(access.item)];
+      if (whole && dtype_ == DType::kBFloat16 && item.bytes == i.count * SizeOf(dtype_) && access.item != i.to.item) {
+        ASSIGN_OR_RETURN(BoundCall cast,
+                         CastCall(resources_.kernels, Address(i.to), Address({access.item, 0, 0}), i.count));
+        bound->calls.push_back(std::move(cast));
+      }
+    }
+    if (gradient_shard_.empty()) gradient_shard_.resize(units_.units.size(), nullptr);
+    if (gradient_shard_[unit] == nullptr) gradient_shard_[unit] = Address(i.from);
+    return Make(bound, [this, bound] { return skip_update_ ? absl::OkStatus() : RunCalls(bound); });
+  }
+
+  // --- Running --------------------------------------------------------------------------------------------------
+
+  void Issue(int32_t index) {
+    const Instruction& instruction = schedule_.instructions[static_cast<size_t>(index)];
+    BoundInstruction& bound = bound_[static_cast<size_t>(index)];
+    Device& device = *resources_.device;
+    for (const int32_t wait : instruction.waits) device.Wait(instruction.stream, wait);
+    device.Enqueue(instruction.stream, &bound.work);
+    if (bound.recorded) device.Record(instruction.stream, index);
+  }
+
+  absl::Status RunCalls(BoundInstruction* bound) const {
+    const Instruction& instruction = *bound->instruction;
+    const int64_t micro_batch = std::max(instruction.micro_batch, 0);
+    for (const BoundCall& call : bound->calls) {
+      call.kernel->Run({.inputs = call.inputs,
+                        .outputs = call.outputs,
+                        .scratch = call.scratch,
+                        .accumulate = call.accumulate,
+                        .step = &values_,
+                        .block = instruction.block,
+                        .first_sequence = input_.first_sequence + micro_batch * input_.sequence_stride});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Copy(const Instruction& i) const {
+    const auto bytes = static_cast<size_t>(i.count);
+    if (i.kind == InstructionKind::kOffload) {
+      const Item& host = schedule_.items[static_cast<size_t>(i.to.item)];
+      return resources_.host->Write(host.offset + i.to.offset, {Address(i.from), bytes});
+    }
+    const Item& host = schedule_.items[static_cast<size_t>(i.from.item)];
+    return resources_.host->Read(host.offset + i.from.offset, {Address(i.to), bytes});
+  }
+
+  absl::Status Gather(BoundInstruction* bound) {
+    RETURN_IF_ERROR(RunCalls(bound));
+    return AllGather(bound, SizeOf(dtype_));
+  }
+
+  absl::Status AllGather(BoundInstruction* bound, int64_t element_bytes) {
+    const Instruction& i = *bound->instruction;
+    resources_.communicator->AllGather(
+        Sequence::kGather,
+        {.label = bound->label.c_str(), .whole = Address(i.to), .shard_bytes = i.count * element_bytes},
+        &bound->completion);
+    return absl::OkStatus();
+  }
+
+  absl::Status Reduce(BoundInstruction* bound) {
+    const Instruction& i = *bound->instruction;
+    resources_.communicator->ReduceScatter(Sequence::kReduce,
+                                           {.label = bound->label.c_str(),
+                                            .whole = reinterpret_cast<const float*>(Address(i.from)),
+                                            .shard = reinterpret_cast<float*>(Address(i.to)),
+                                            .shard_elements = i.count,
+                                            .accumulate = i.accumulate},
+                                           &bound->completion);
+    return absl::OkStatus();
+  }
+
+  absl::Status SumScalars(BoundInstruction* bound) {
+    resources_.communicator->AllReduce(Sequence::kReduce, bound->label.c_str(),
+                                       {scalars(), static_cast<size_t>(kScalarCount)}, &bound->completion);
+    return absl::OkStatus();
+  }
+
+  // The factor of the update, from the sums over all ranks: the same on every rank.
+  absl::Status Finish() {
+    const double count = scalars()[kCountScalar];
+    loss_ = count > 0 ? scalars()[kLossScalar] / count : 0;
+    norm_ = count > 0 ? std::sqrt(scalars()[kSquaresScalar]) / count : 0;
+    total_count_ = static_cast<int64_t>(count);
+    if (!std::isfinite(loss_) || !std::isfinite(norm_)) {
+      return absl::OutOfRangeError(absl::StrCat("step ", input_.step + 1, ": ",
+                                                std::isfinite(loss_) ? "the gradient norm" : "the loss",
+                                                " is not finite; nothing was updated. Lower --learning_rate, raise "
+                                                "--warmup_steps, or look at the data of this step"));
+    }
+    const double clip = optimizer_.clip_norm > 0 ? std::min(1.0, optimizer_.clip_norm / (norm_ + 1e-6)) : 1.0;
+    values_.gradient_scale = count > 0 ? clip / count : 0;
+    skip_update_ = count == 0;
+    return absl::OkStatus();
+  }
+
+  StepResult Collect(double seconds) const {
+    StepResult r;
+    r.seconds = seconds;
+    r.loss = training_ ? loss_ : scalars()[kLossScalar];
+    r.gradient_norm = norm_;
+    r.counted_labels = training_ ? total_count_ : input_.counted_labels;
+    r.updated = training_ && !skip_update_;
+    for (const BoundInstruction& bound : bound_) {
+      const Instruction& i = *bound.instruction;
+      r.peak_device_bytes = std::max(r.peak_device_bytes, bound.highest_device_byte);
+      r.peak_host_bytes = std::max(r.peak_host_bytes, bound.highest_host_byte);
+      if (i.kind == InstructionKind::kGather) ++r.gathers;
+      if (i.kind == InstructionKind::kOffload) r.offloaded_bytes += i.count;
+      if (i.kind == InstructionKind::kForward) r.forward_seconds += bound.seconds;
+      if (i.kind == InstructionKind::kRecompute) {
+        r.recompute_seconds += bound.seconds;
+        r.recomputed_flops += i.flops;
+      } else {
+        r.flops += i.flops;
+      }
+    }
+    const StreamStatistics statistics = resources_.device->Statistics();
+    const auto& waited = statistics.waited_seconds[static_cast<size_t>(Stream::kCompute)];
+    r.exposed_communication_seconds =
+        waited[static_cast<size_t>(Stream::kGather)] + waited[static_cast<size_t>(Stream::kReduce)];
+    r.exposed_transfer_seconds =
+        waited[static_cast<size_t>(Stream::kOffload)] + waited[static_cast<size_t>(Stream::kReload)];
+    return r;
+  }
+
+  const Schedule& schedule_;
+  const UnitLayout& units_;
+  const DType dtype_;
+  const OptimizerSettings optimizer_;
+  const StepResources resources_;
+  const int rank_;
+  const bool training_;
+  std::unique_ptr<MemoryGuard> guard_;
+  std::vector<BoundInstruction> bound_;
+  std::vector<std::byte*> gradient_shard_;  // by unit
+
+  StepInput input_;
+  StepValues values_;         // read by kernels
+  bool skip_update_ = false;  // written by kFinish, read by kUpdate: one stream
+  double loss_ = 0;
+  double norm_ = 0;
+  int64_t total_count_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Step>> Step::Create(const Schedule& schedule, const UnitLayout& units, DType dtype,
+                                                   const OptimizerSettings& optimizer, const StepResources& resources) {
+  auto step = std::make_unique<ScheduledStep>(schedule, units, dtype, optimizer, resources);
+  RETURN_IF_ERROR(step->Bind());
+  return step;
+}
+
+}  // namespace reprise
