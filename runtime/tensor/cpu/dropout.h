@@ -2,7 +2,6 @@
 #ifndef REPRISE_RUNTIME_TENSOR_CPU_DROPOUT_H_
 #define REPRISE_RUNTIME_TENSOR_CPU_DROPOUT_H_
 
-#include <array>
 #include <cstdint>
 
 #include "runtime/tensor/philox.h"
@@ -13,7 +12,7 @@ struct DropoutTask {
   const void* x;
   const void* residual;  // may be null
   void* y;
-  std::array<RandomKey, 10> keys;  // of Philox's rounds
+  RandomKey key;
   uint32_t threshold;
   float scale;
 };

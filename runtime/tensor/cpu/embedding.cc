@@ -122,9 +122,9 @@ class EmbeddingGradient : public Kernel {
     constexpr int64_t kBlock = 512;  // columns whose sums stay in the nearest cache
     constexpr int64_t kLine = 16;    // floats of a cache line
     ParallelFor(threads_, width_, kLine, [&](int64_t begin, int64_t end) {
-      for (int64_t first = begin; first < end; first += kBlock) {
-        const int64_t count = std::min(kBlock, end - first);
-        for (int64_t v = 0; v < table_rows; ++v) {
+      for (int64_t v = 0; v < table_rows; ++v) {
+        for (int64_t first = begin; first < end; first += kBlock) {
+          const int64_t count = std::min(kBlock, end - first);
           float sums[kBlock];
           bool any = false;
           each(v, [&](int64_t row) {
