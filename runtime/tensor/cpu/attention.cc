@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "runtime/tensor/cpu/attention_head.h"
+#include "runtime/tensor/cpu/fast_kernel.h"
 #include "runtime/tensor/cpu/parallel.h"
 #include "runtime/tensor/kernel.h"
 
@@ -117,10 +118,8 @@ class AttentionGradient : public AttentionKernel {
 };
 
 template <typename AnyKernel>
-absl::StatusOr<std::unique_ptr<Kernel>> Make(const KernelSpec& spec, const KernelOptions& options) {
-  if (spec.inputs[0].dtype == DType::kFloat64) {
-    return absl::UnimplementedError(spec.ToString() + ": the cpu kernel takes f32 and bf16 only");
-  }
+KernelOr Make(const KernelSpec& spec, const KernelOptions& options) {
+  RETURN_IF_ERROR(CheckFastType(spec));
   return std::make_unique<AnyKernel>(spec, options.threads);
 }
 

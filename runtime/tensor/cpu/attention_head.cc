@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "runtime/tensor/cpu/bfloat16_rows.h"
+#include "runtime/tensor/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/tensor/cpu/attention_head.cc"
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #include "hwy/foreach_target.h"
 // The order matters: foreach_target includes this file once for each target.
 #include "hwy/contrib/math/math-inl.h"

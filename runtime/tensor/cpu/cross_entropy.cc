@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "runtime/tensor/bfloat16.h"
 #include "runtime/tensor/cpu/bfloat16_rows.h"
+#include "runtime/tensor/cpu/fast_kernel.h"
 #include "runtime/tensor/cpu/parallel.h"
 #include "runtime/tensor/cpu/product.h"
 #include "runtime/tensor/cpu/softmax_rows.h"
@@ -161,10 +162,8 @@ class LinearCrossEntropy : public Kernel {
   int64_t losses_bytes_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<Kernel>> Make(const KernelSpec& spec, const KernelOptions& options) {
-  if (spec.inputs[0].dtype == DType::kFloat64) {
-    return absl::UnimplementedError(spec.ToString() + ": the cpu kernel takes f32 and bf16 only");
-  }
+KernelOr Make(const KernelSpec& spec, const KernelOptions& options) {
+  RETURN_IF_ERROR(CheckFastType(spec));
   return std::make_unique<LinearCrossEntropy>(spec, options.threads);
 }
 

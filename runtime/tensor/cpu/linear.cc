@@ -1,5 +1,5 @@
 // linear and its gradients: one Product each.
-#include "base/check.h"
+#include "runtime/tensor/cpu/fast_kernel.h"
 #include "runtime/tensor/cpu/product.h"
 #include "runtime/tensor/kernel.h"
 
@@ -32,16 +32,8 @@ class LinearKernel : public Kernel {
 
 bool Transposed(const KernelSpec& spec) { return spec.attributes.Int("transposed") != 0; }
 
-absl::StatusOr<std::unique_ptr<Kernel>> Refuse(const KernelSpec& spec) {
-  return absl::UnimplementedError(spec.ToString() + ": the cpu kernel takes f32 and bf16 only");
-}
-
-bool Takes(const KernelSpec& spec) {
-  return spec.inputs[0].dtype == DType::kFloat32 || spec.inputs[0].dtype == DType::kBFloat16;
-}
-
-absl::StatusOr<std::unique_ptr<Kernel>> MakeLinear(const KernelSpec& spec, const KernelOptions& options) {
-  if (!Takes(spec)) return Refuse(spec);
+KernelOr MakeLinear(const KernelSpec& spec, const KernelOptions& options) {
+  RETURN_IF_ERROR(CheckFastType(spec));
   const DType dtype = spec.inputs[0].dtype;
   const ProductSpec product = {.m = spec.inputs[0].rows(),
                                .n = spec.outputs[0].columns(),
@@ -55,8 +47,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeLinear(const KernelSpec& spec, const
   return std::make_unique<LinearKernel>(product, 0, 1);
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeInputGradient(const KernelSpec& spec, const KernelOptions& options) {
-  if (!Takes(spec)) return Refuse(spec);
+KernelOr MakeInputGradient(const KernelSpec& spec, const KernelOptions& options) {
+  RETURN_IF_ERROR(CheckFastType(spec));
   const DType dtype = spec.inputs[0].dtype;
   const ProductSpec product = {.m = spec.inputs[0].rows(),
                                .n = spec.outputs[0].columns(),
@@ -71,8 +63,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeInputGradient(const KernelSpec& spec
 
 // With the accumulate bit oneDNN adds parts of the sum over tokens to what stands there, in an order that depends on
 // the shape and the threads only: the same bits every time, but not those of "complete result, then one addition".
-absl::StatusOr<std::unique_ptr<Kernel>> MakeWeightGradient(const KernelSpec& spec, const KernelOptions& options) {
-  if (!Takes(spec)) return Refuse(spec);
+KernelOr MakeWeightGradient(const KernelSpec& spec, const KernelOptions& options) {
+  RETURN_IF_ERROR(CheckFastType(spec));
   const DType dtype = spec.inputs[0].dtype;
   const size_t a = Transposed(spec) ? 1 : 0;
   const ProductSpec product = {.m = spec.inputs[a].columns(),

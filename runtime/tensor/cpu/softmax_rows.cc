@@ -4,35 +4,26 @@
 #include <cmath>
 
 #include "runtime/tensor/bfloat16.h"
+#include "runtime/tensor/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/tensor/cpu/softmax_rows.cc"
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #include "hwy/foreach_target.h"
 // The order matters: foreach_target includes this file once for each target.
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "runtime/tensor/cpu/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace reprise {
 namespace HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::ScalableTag<float>;
 using V = hn::Vec<F>;
-using U32 = hn::RebindToUnsigned<F>;
 
 // Highway's Exp gives 0 for NaN.
 V ExpOrNaN(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(F(), x)); }
-
-V RoundedToBFloat16(V value) {
-  const U32 u32;
-  const auto bits = hn::BitCast(u32, value);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u32, 1));
-  const auto rounded = hn::And(hn::Add(hn::Add(bits, odd), hn::Set(u32, 0x7FFF)), hn::Set(u32, 0xFFFF0000U));
-  return hn::IfThenElse(hn::IsNaN(value), value, hn::BitCast(F(), rounded));
-}
 
 float Highest(const float* values, int64_t count) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(F()));
@@ -83,7 +74,7 @@ void Gradient(float* exponentials, int64_t count, int64_t label, float sum, bool
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const V p = hn::Div(hn::LoadU(F(), exponentials + i), divisor);
-    hn::StoreU(round_to_bfloat16 ? RoundedToBFloat16(p) : p, F(), exponentials + i);
+    hn::StoreU(round_to_bfloat16 ? RoundedTo<BFloat16>(p) : p, F(), exponentials + i);
   }
   const auto rounded = [&](float p) { return round_to_bfloat16 ? static_cast<float>(BFloat16(p)) : p; };
   for (; i < count; ++i) exponentials[i] = rounded(exponentials[i] / sum);
