@@ -30,9 +30,9 @@ class Compiler {
 
   absl::StatusOr<Schedule> Run() {
     const bool training = program_.shape.training;
-    state_ = AddStateItems(units_, options_.sharding, program_.shape.dtype, options_.optimizer_states,
-                           training ? options_.accumulation : 1,
-                           program_.shape.sequences * program_.shape.sequence_length, &schedule_);
+    AddStateItems(units_, options_.sharding, program_.shape.dtype, options_.optimizer_states,
+                  training ? options_.accumulation : 1, program_.shape.sequences * program_.shape.sequence_length,
+                  &schedule_);
     order_ = training ? TrainingOrder(plan_, options_.accumulation)
                       : EvaluationOrder(static_cast<int32_t>(program_.layer_count()));
     boundary_.resize(program_.blocks.size() + 1);
@@ -166,7 +166,7 @@ class Compiler {
     Instruction& gather = Begin(InstructionKind::kGather, Stream::kGather);
     gather.unit = unit;
     gather.micro_batch = micro_batch;
-    gather.from = state_.units[static_cast<size_t>(unit)].master_shard;
+    gather.from = schedule_.unit_states[static_cast<size_t>(unit)].master_shard;
     gather.to = whole;
     gather.count = units_.units[static_cast<size_t>(unit)].shard_elements;
     Touch(gather.from, false);
@@ -176,7 +176,7 @@ class Compiler {
 
   Operand WholeParameters(int32_t unit) const {
     const auto u = static_cast<size_t>(unit);
-    return options_.sharding == Sharding::kFull ? gathered_[u] : state_.units[u].whole;
+    return options_.sharding == Sharding::kFull ? gathered_[u] : schedule_.unit_states[u].whole;
   }
 
   // --- Blocks ---------------------------------------------------------------------------------------------------
@@ -547,7 +547,7 @@ class Compiler {
 
   void EmitUnitUpdate(int32_t unit) {
     const auto u = static_cast<size_t>(unit);
-    const UnitState& state = state_.units[u];
+    const UnitState& state = schedule_.unit_states[u];
     Instruction& update = Begin(InstructionKind::kUpdate, Stream::kCompute);
     update.unit = unit;
     const bool whole = options_.sharding == Sharding::kNone;
@@ -602,7 +602,6 @@ class Compiler {
   const ScratchBytes& scratch_bytes_;
 
   Schedule schedule_;
-  StateItems state_;
   std::vector<ComputeStep> order_;
   int64_t next_tick_ = 0;
   std::vector<std::pair<int32_t, int>> holds_;  // item, block instructions left

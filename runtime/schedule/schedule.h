@@ -49,6 +49,14 @@ struct Operand {
   int64_t rank_stride = 0;
 };
 
+// Where a unit's parameters and optimizer state stand for the whole step.
+struct UnitState {
+  Operand master;                // float32: this rank's shard, or the whole unit under sharding `none`
+  Operand master_shard;          // this rank's shard of it
+  Operand whole;                 // compute type; item -1 under `full`, where each gather makes its own
+  std::vector<Operand> moments;  // float32, as large as master
+};
+
 // One kernel call of a compute instruction.
 struct Call {
   int32_t kernel = -1;  // into Schedule::kernels
@@ -107,6 +115,7 @@ struct Schedule {
   int64_t peak_tick = 0;
   int32_t scalars = -1;                 // item: f64 [loss, squares, count]
   std::vector<int32_t> tokens, labels;  // items, by micro-batch
+  std::vector<UnitState> unit_states;   // by unit
 
   // The instruction that holds the peak tick; -1 for an empty schedule.
   int32_t PeakInstruction() const;

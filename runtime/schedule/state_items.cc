@@ -38,17 +38,17 @@ UnitState AddUnit(const Unit& unit, Sharding sharding, DType dtype, int moments,
 
 }  // namespace
 
-StateItems AddStateItems(const UnitLayout& units, Sharding sharding, DType dtype, int moments, int micro_batches,
-                         int64_t tokens, Schedule* schedule) {
-  StateItems state;
-  for (const Unit& unit : units.units) state.units.push_back(AddUnit(unit, sharding, dtype, moments, schedule));
+void AddStateItems(const UnitLayout& units, Sharding sharding, DType dtype, int moments, int micro_batches,
+                   int64_t tokens, Schedule* schedule) {
+  for (const Unit& unit : units.units) {
+    schedule->unit_states.push_back(AddUnit(unit, sharding, dtype, moments, schedule));
+  }
   schedule->scalars =
       AddItem(schedule, "scalars", kScalarCount * static_cast<int64_t>(sizeof(double)), ItemKind::kBatch);
   for (int m = 0; m < micro_batches; ++m) {
     schedule->tokens.push_back(AddItem(schedule, absl::StrCat("tokens ", m), tokens * 4, ItemKind::kBatch));
     schedule->labels.push_back(AddItem(schedule, absl::StrCat("labels ", m), tokens * 4, ItemKind::kBatch));
   }
-  return state;
 }
 
 }  // namespace reprise

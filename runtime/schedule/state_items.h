@@ -3,28 +3,16 @@
 #ifndef REPRISE_RUNTIME_SCHEDULE_STATE_ITEMS_H_
 #define REPRISE_RUNTIME_SCHEDULE_STATE_ITEMS_H_
 
-#include <vector>
-
 #include "runtime/fsdp/sharding.h"
 #include "runtime/fsdp/unit.h"
 #include "runtime/schedule/schedule.h"
 
 namespace reprise {
 
-struct UnitState {
-  Operand master;                // float32: this rank's shard, or the whole unit under `none`
-  Operand master_shard;          // this rank's shard of it
-  Operand whole;                 // compute type; item -1 under `full`, where each gather makes its own
-  std::vector<Operand> moments;  // float32, as large as master
-};
-
-struct StateItems {
-  std::vector<UnitState> units;
-};
-
-// Appends the items to `schedule` (also scalars, tokens and labels of `micro_batches` micro-batches).
-StateItems AddStateItems(const UnitLayout& units, Sharding sharding, DType dtype, int moments, int micro_batches,
-                         int64_t tokens, Schedule* schedule);
+// Appends the items to `schedule` (also scalars, tokens and labels of `micro_batches` micro-batches) and notes them in
+// its unit_states, scalars, tokens and labels. Goes before any other item.
+void AddStateItems(const UnitLayout& units, Sharding sharding, DType dtype, int moments, int micro_batches,
+                   int64_t tokens, Schedule* schedule);
 
 }  // namespace reprise
 

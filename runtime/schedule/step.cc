@@ -12,7 +12,6 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "runtime/schedule/memory_guard.h"
-#include "runtime/schedule/state_items.h"
 #include "runtime/schedule/update_calls.h"
 
 namespace reprise {
@@ -219,31 +218,19 @@ class ScheduledStep : public Step {
     const auto unit = static_cast<size_t>(i.unit);
     const Unit& u = units_.units[unit];
     const bool whole = i.count == u.whole_elements;
-    std::vector<Operand> moments;
-    for (const Access& access : i.accesses) {
-      const bool other = access.item == i.from.item || access.item == i.to.item;
-      if (access.write && !other && schedule_.items[static_cast<size_t>(access.item)].bytes == i.count * 4) {
-        moments.push_back({access.item, 0, 0});
-      }
-    }
+    const UnitState& state = schedule_.unit_states[unit];
     for (const UpdateCall& call : UpdateCalls(u, whole ? 0 : rank_ * i.count, i.count, optimizer_)) {
       BoundCall b;
       ASSIGN_OR_RETURN(b.kernel, resources_.kernels->Get(call.spec));
       b.inputs.push_back(Address(i.from) + call.first * 4);
       b.outputs.push_back(Address(i.to) + call.first * 4);
-      for (int m = 0; m < optimizer_.states(); ++m) {
-        b.outputs.push_back(Address(moments[static_cast<size_t>(m)]) + call.first * 4);
-      }
+      for (const Operand& moment : state.moments) b.outputs.push_back(Address(moment) + call.first * 4);
       bound->calls.push_back(std::move(b));
     }
     // Under `none` every rank holds the whole master: the copy in the compute type is a cast away.
-    for (const Access& access : i.accesses) {
-      const Item& item = schedule_.items[static_cast<size_t>(access.item)];
-      if (whole && dtype_ == DType::kBFloat16 && item.bytes == i.count * SizeOf(dtype_) && access.item != i.to.item) {
-        ASSIGN_OR_RETURN(BoundCall cast,
-                         CastCall(resources_.kernels, Address(i.to), Address({access.item, 0, 0}), i.count));
-        bound->calls.push_back(std::move(cast));
-      }
+    if (whole && dtype_ == DType::kBFloat16) {
+      ASSIGN_OR_RETURN(BoundCall cast, CastCall(resources_.kernels, Address(i.to), Address(state.whole), i.count));
+      bound->calls.push_back(std::move(cast));
     }
     if (gradient_shard_.empty()) gradient_shard_.resize(units_.units.size(), nullptr);
     if (gradient_shard_[unit] == nullptr) gradient_shard_[unit] = Address(i.from);

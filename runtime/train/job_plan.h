@@ -1,0 +1,59 @@
+// JobPlan: everything about a training job that is known before memory is taken: program, units, plan, schedules.
+//
+//   KernelSet kernels({.threads = 2});
+//   ASSIGN_OR_RETURN(auto plan, MakeJobPlan(Gpt2(config), options, /*ranks=*/2, kernels));
+//   plan->device_bytes();   // the arena each rank will take
+#ifndef REPRISE_RUNTIME_TRAIN_JOB_PLAN_H_
+#define REPRISE_RUNTIME_TRAIN_JOB_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "runtime/fsdp/sharding.h"
+#include "runtime/fsdp/unit.h"
+#include "runtime/model/program.h"
+#include "runtime/plan/plan.h"
+#include "runtime/schedule/optimizer_settings.h"
+#include "runtime/schedule/schedule.h"
+#include "runtime/tensor/kernel_set.h"
+
+namespace reprise {
+
+struct JobOptions {
+  int64_t micro_batch = 1;        // sequences per rank
+  int64_t sequence_length = 1;    // tokens
+  int accumulation = 1;           // micro-batches a step
+  DType dtype = DType::kFloat32;  // kFloat32 or kBFloat16: of activations and gathered parameters
+  Sharding sharding = Sharding::kFull;
+  std::string checkpoint = "none";
+  bool offload_activations = false;
+  int prefetch = 1;
+  int64_t memory_budget_bytes = 0;  // of device memory, per rank; 0: no cap
+  int64_t host_budget_bytes = -1;   // -1: no cap
+  OptimizerSettings optimizer;
+  bool evaluates = false;  // whether a forward-only schedule is wanted, too
+};
+
+struct JobPlan {
+  JobOptions options;
+  Program program;
+  UnitLayout units;
+  Plan plan;
+  Schedule schedule;
+  Program evaluation_program;  // empty without options.evaluates
+  Schedule evaluation_schedule;
+
+  int64_t device_bytes() const;  // the larger of both schedules
+  int64_t host_bytes() const { return schedule.host_bytes; }
+};
+
+// InvalidArgument for a policy that is not known; ResourceExhausted, with the largest items and the smallest budget
+// that would do, where the plan does not fit the memory budget.
+absl::StatusOr<std::unique_ptr<JobPlan>> MakeJobPlan(const Model& model, const JobOptions& options, int ranks,
+                                                     KernelSet& kernels);
+
+}  // namespace reprise
+
+#endif  // REPRISE_RUNTIME_TRAIN_JOB_PLAN_H_

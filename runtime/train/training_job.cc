@@ -1,0 +1,173 @@
+#include "runtime/train/training_job.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "offload/host_pool.h"
+
+namespace reprise {
+namespace {
+
+absl::Status CheckSameSchedule(Communicator& communicator, const Schedule& schedule) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> hashes,
+                   AllGatherText(communicator, absl::StrCat(absl::Hex(schedule.Hash()))));
+  for (size_t rank = 1; rank < hashes.size(); ++rank) {
+    if (hashes[rank] == hashes[0]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", rank,
+                     " compiled another schedule than rank 0; start all ranks from one build with the same settings"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+TrainingJob::TrainingJob(const MachineOptions& machine, Communicator& communicator)
+    : communicator_(communicator),
+      kernels_({.kind = machine.kernels, .threads = machine.threads}),
+      copy_kernels_({.kind = machine.kernels, .threads = 1}) {}
+
+absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const Model& model, const JobOptions& options,
+                                                                 const MachineOptions& machine,
+                                                                 Communicator& communicator) {
+  std::unique_ptr<TrainingJob> job(new TrainingJob(machine, communicator));
+  absl::StatusOr<std::unique_ptr<JobPlan>> plan = MakeJobPlan(model, options, communicator.size(), job->kernels_);
+  RETURN_IF_ERROR(Agree(communicator, plan.status()));
+  job->plan_ = *std::move(plan);
+  RETURN_IF_ERROR(CheckSameSchedule(communicator, job->plan_->schedule));
+  for (const Unit& unit : job->plan_->units.units) {
+    for (const UnitParameter& p : unit.parameters) job->parameters_.push_back(p.parameter);
+  }
+  RETURN_IF_ERROR(Agree(communicator, job->TakeMemory(machine)));
+  return job;
+}
+
+absl::Status TrainingJob::TakeMemory(const MachineOptions& machine) {
+  ASSIGN_OR_RETURN(device_, MakeCpuDevice({.arena_bytes = plan_->device_bytes(),
+                                           .threads = machine.threads,
+                                           .stream_order = machine.stream_order,
+                                           .deadline_seconds = machine.deadline_seconds}));
+  if (plan_->host_bytes() > 0) {
+    ASSIGN_OR_RETURN(host_, HostPool::Create(plan_->host_bytes()));
+  }
+  const StepResources resources{.device = device_.get(),
+                                .host = host_.get(),
+                                .communicator = &communicator_,
+                                .kernels = &kernels_,
+                                .copy_kernels = &copy_kernels_,
+                                .poison = machine.stream_order.random};
+  ASSIGN_OR_RETURN(
+      step_, Step::Create(plan_->schedule, plan_->units, plan_->options.dtype, plan_->options.optimizer, resources));
+  if (plan_->options.evaluates) {
+    ASSIGN_OR_RETURN(evaluation_, Step::Create(plan_->evaluation_schedule, plan_->units, plan_->options.dtype,
+                                               plan_->options.optimizer, resources));
+  }
+  return absl::OkStatus();
+}
+
+std::byte* TrainingJob::Address(const Operand& operand) const {
+  return device_->arena() + plan_->schedule.items[static_cast<size_t>(operand.item)].offset + operand.offset +
+         communicator_.rank() * operand.rank_stride;
+}
+
+absl::Status TrainingJob::SetParameters(const ParameterSource& source) {
+  const bool whole = plan_->options.sharding == Sharding::kNone;
+  absl::Status status;
+  for (size_t u = 0; u < plan_->units.units.size() && status.ok(); ++u) {
+    const Unit& unit = plan_->units.units[u];
+    const UnitState& state = plan_->schedule.unit_states[u];
+    const int64_t count = whole ? unit.whole_elements : unit.shard_elements;
+    const int64_t begin = whole ? 0 : communicator_.rank() * unit.shard_elements;
+    auto* master = reinterpret_cast<float*>(Address(state.master));
+    std::fill_n(master, count, 0.0F);  // padding is zero
+    for (const Operand& moment : state.moments) std::fill_n(reinterpret_cast<float*>(Address(moment)), count, 0.0F);
+    for (const UnitRange& range : RangesOf(unit, begin, begin + count)) {
+      status = source(*range.parameter->parameter, range.begin - range.parameter->offset,
+                      {master + (range.begin - begin), static_cast<size_t>(range.end - range.begin)});
+      if (!status.ok()) break;
+    }
+  }
+  RETURN_IF_ERROR(Agree(communicator_, status));
+  return Publish();
+}
+
+absl::Status TrainingJob::Publish() {
+  const DType dtype = plan_->options.dtype;
+  const bool whole = plan_->options.sharding == Sharding::kNone;
+  if (plan_->options.sharding == Sharding::kFull) return absl::OkStatus();
+  for (size_t u = 0; u < plan_->units.units.size(); ++u) {
+    const Unit& unit = plan_->units.units[u];
+    const UnitState& state = plan_->schedule.unit_states[u];
+    const int64_t count = whole ? unit.whole_elements : unit.shard_elements;
+    std::byte* to = Address(state.whole) + (whole ? 0 : communicator_.rank() * count * SizeOf(dtype));
+    if (dtype == DType::kBFloat16) {
+      const KernelSpec cast{"cast",
+                            {{DType::kFloat32, {count}}},
+                            {{dtype, {count}}},
+                            Attributes().Set("dtype", static_cast<int64_t>(dtype))};
+      ASSIGN_OR_RETURN(const Kernel* kernel, copy_kernels_.Get(cast));
+      const std::byte* input = Address(state.master);
+      kernel->Run({.inputs = {&input, 1}, .outputs = {&to, 1}});
+    }
+    if (whole) continue;
+    Completion done;
+    communicator_.AllGather(
+        Sequence::kGather,
+        {.label = unit.name.c_str(), .whole = Address(state.whole), .shard_bytes = count * SizeOf(dtype)}, &done);
+    RETURN_IF_ERROR(done.Wait());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> TrainingJob::Evaluate(absl::Span<const int32_t> tokens, absl::Span<const int32_t> labels) {
+  REPRISE_CHECK(evaluation_ != nullptr) << "the job was made without options.evaluates";
+  std::copy(tokens.begin(), tokens.end(), evaluation_->tokens(0).begin());
+  std::copy(labels.begin(), labels.end(), evaluation_->labels(0).begin());
+  ASSIGN_OR_RETURN(const StepResult result, evaluation_->Run({}));
+  return result.loss;
+}
+
+std::pair<int32_t, const UnitParameter*> TrainingJob::Locate(const Parameter& parameter) const {
+  for (size_t u = 0; u < plan_->units.units.size(); ++u) {
+    for (const UnitParameter& p : plan_->units.units[u].parameters) {
+      if (p.parameter == &parameter) return {static_cast<int32_t>(u), &p};
+    }
+  }
+  REPRISE_CHECK(false) << parameter.name() << " is not in this job";
+  return {};
+}
+
+absl::Status TrainingJob::Collect(const Unit& unit, const UnitParameter& p, const float* shard, absl::Span<float> out) {
+  for (int rank = 0; rank < communicator_.size(); ++rank) {
+    const int64_t begin = std::max(p.offset, rank * unit.shard_elements);
+    const int64_t end = std::min(p.end(), (rank + 1) * unit.shard_elements);
+    if (begin >= end) continue;
+    float* to = out.data() + (begin - p.offset);
+    const size_t bytes = static_cast<size_t>(end - begin) * sizeof(float);
+    if (rank == communicator_.rank()) std::memcpy(to, shard + (begin - rank * unit.shard_elements), bytes);
+    RETURN_IF_ERROR(
+        Broadcast(communicator_, p.parameter->name().c_str(), {reinterpret_cast<std::byte*>(to), bytes}, rank));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingJob::ReadParameter(const Parameter& parameter, absl::Span<float> out) {
+  const auto [unit, place] = Locate(parameter);
+  const UnitState& state = plan_->schedule.unit_states[static_cast<size_t>(unit)];
+  return Collect(plan_->units.units[static_cast<size_t>(unit)], *place,
+                 reinterpret_cast<const float*>(Address(state.master_shard)), out);
+}
+
+absl::Status TrainingJob::ReadGradient(const Parameter& parameter, double factor, absl::Span<float> out) {
+  const auto [unit, place] = Locate(parameter);
+  RETURN_IF_ERROR(
+      Collect(plan_->units.units[static_cast<size_t>(unit)], *place, step_->gradient_shard(unit).data(), out));
+  for (float& value : out) value = static_cast<float>(value * factor);
+  return absl::OkStatus();
+}
+
+}  // namespace reprise
