@@ -155,11 +155,11 @@ struct Operand {
 };
 
 // bfloat16 operands on a processor whose oneDNN lacks them: blocks that stay in the cache are widened and multiplied in
-// float32. With blocks of 512 rows or more, widening is a few percent of the product.
+// float32. With blocks of 400 rows or more, widening is a few percent of the product.
 class Blocked : public Product::Implementation {
  public:
   explicit Blocked(const ProductSpec& spec)
-      : spec_(spec), m_(BlockSize(spec.m, 512)), n_(BlockSize(spec.n, 1024)), k_(BlockSize(spec.k, 1024)) {
+      : spec_(spec), m_(BlockSize(spec.m, 768)), n_(BlockSize(spec.n, 1024)), k_(BlockSize(spec.k, 1024)) {
     a_ = {spec.a, spec.a_stride != 0 ? spec.a_stride : spec.transpose_a ? spec.m : spec.k};
     b_ = {spec.b, spec.transpose_b ? spec.k : spec.n};
     REPRISE_CHECK(!spec.bias || spec.c == DType::kBFloat16) << "a blocked product adds its bias when it rounds";
