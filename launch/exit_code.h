@@ -11,8 +11,8 @@
 // that fails creates it (exclusively, so that the first cause wins) with its code in decimal, and launch/run exits with
 // that. Without the variable (bare mpirun, srun) nothing is written.
 //
-// Stopping: launch/run passes SIGINT on as SIGUSR1 and SIGTERM as SIGUSR2, because mpirun follows its own SIGTERM with a
-// SIGKILL. A rank that can save treats SIGUSR1 like SIGINT (exit 130) and SIGUSR2 like SIGTERM (exit 143).
+// Stopping: launch/run passes SIGINT on as SIGUSR1 and SIGTERM as SIGUSR2, because mpirun follows its own SIGTERM with
+// a SIGKILL. A rank that can save treats SIGUSR1 like SIGINT (exit 130) and SIGUSR2 like SIGTERM (exit 143).
 #ifndef REPRISE_LAUNCH_EXIT_CODE_H_
 #define REPRISE_LAUNCH_EXIT_CODE_H_
 

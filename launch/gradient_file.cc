@@ -1,0 +1,33 @@
+#include "launch/gradient_file.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/status_macros.h"
+
+namespace reprise {
+
+absl::StatusOr<std::unique_ptr<SafetensorsWriter>> OpenGradientFile(Storage& storage, const std::string& path,
+                                                                    const TrainingJob& job) {
+  std::vector<TensorDeclaration> declarations;
+  for (const Parameter* parameter : job.parameters()) {
+    declarations.push_back({parameter->name(), StoredType::kF32, parameter->shape()});
+  }
+  return SafetensorsWriter::Create(storage, path, std::move(declarations), {{"format", "pt"}});
+}
+
+absl::Status WriteGradientFile(SafetensorsWriter* writer, TrainingJob& job, double factor) {
+  // In the order of the file, which every rank can tell: by name.
+  std::vector<const Parameter*> order = job.parameters();
+  std::sort(order.begin(), order.end(), [](const Parameter* a, const Parameter* b) { return a->name() < b->name(); });
+  absl::Status status;
+  for (const Parameter* parameter : order) {
+    std::vector<float> whole(static_cast<size_t>(parameter->elements()));
+    RETURN_IF_ERROR(job.ReadGradient(*parameter, factor, absl::MakeSpan(whole)));
+    if (writer != nullptr && status.ok()) status = writer->Write(parameter->name(), absl::MakeConstSpan(whole));
+  }
+  if (writer != nullptr && status.ok()) status = writer->Finish();
+  return status;
+}
+
+}  // namespace reprise

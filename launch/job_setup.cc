@@ -1,0 +1,55 @@
+#include "launch/job_setup.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace reprise {
+namespace {
+
+constexpr int64_t kDefaultSequence = 1024;
+
+absl::StatusOr<ModelConfig> ReadConfig(Storage& storage, const TrainConfiguration& c) {
+  if (!c.model_config.empty() || c.init.empty()) return ParseModelConfigFlag(storage, c.model_config);
+  return ReadModelConfig(storage, JoinPath(c.init, "config.json"));
+}
+
+absl::StatusOr<int64_t> SequenceLength(const TrainConfiguration& c, const Model& model) {
+  if (c.sequence_length == 0) return std::min(model.maximum_sequence, kDefaultSequence);
+  if (model.maximum_sequence > 0 && c.sequence_length > model.maximum_sequence) {
+    return absl::InvalidArgumentError(absl::StrCat("sequence_length=", c.sequence_length,
+                                                   " is beyond the model's n_positions=", model.maximum_sequence,
+                                                   "; shorten it or raise n_positions"));
+  }
+  return c.sequence_length;
+}
+
+}  // namespace
+
+absl::StatusOr<JobSetup> MakeJobSetup(Storage& storage, const TrainConfiguration& c) {
+  ASSIGN_OR_RETURN(ModelConfig config, ReadConfig(storage, c));
+  JobSetup setup;
+  ASSIGN_OR_RETURN(setup.source, BuildModel(c.model, config, {.dropout = c.dropout}));
+  JobOptions& o = setup.options;
+  o.micro_batch = c.micro_batch;
+  ASSIGN_OR_RETURN(o.sequence_length, SequenceLength(c, setup.source.model));
+  o.accumulation = static_cast<int>(c.accumulation);
+  o.dtype = c.precision == "bf16" ? DType::kBFloat16 : DType::kFloat32;
+  ASSIGN_OR_RETURN(o.sharding, ParseSharding(c.sharding));
+  o.checkpoint = c.checkpoint;
+  o.offload_activations = c.offload_activations;
+  o.prefetch = static_cast<int>(c.prefetch);
+  o.memory_budget_bytes = c.memory_budget.bytes;
+  o.host_budget_bytes = c.host_budget.bytes > 0 ? c.host_budget.bytes : -1;
+  o.optimizer.kind = c.optimizer == "sgd" ? OptimizerKind::kSgd : OptimizerKind::kAdamW;
+  o.optimizer.beta1 = c.beta1;
+  o.optimizer.beta2 = c.beta2;
+  o.optimizer.epsilon = c.epsilon;
+  o.optimizer.weight_decay = c.weight_decay;
+  o.optimizer.clip_norm = c.clip_norm;
+  o.evaluates = !c.validation_data.empty();
+  return setup;
+}
+
+}  // namespace reprise

@@ -1,0 +1,39 @@
+// What a run was and how it went: the first line of its metrics, and the table at its end.
+#ifndef REPRISE_LAUNCH_RUN_TABLE_H_
+#define REPRISE_LAUNCH_RUN_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "launch/configuration.h"
+#include "runtime/train/job_plan.h"
+#include "runtime/train/json_object.h"
+#include "runtime/train/metrics.h"
+
+namespace reprise {
+
+// Resolved configuration, ranks, hosts, threads, device, versions, plan.
+JsonObject RunObject(const TrainConfiguration& configuration, const JobPlan& job, const Communicator& communicator,
+                     int threads);
+
+// Gathers the steps of a run.
+class RunTable {
+ public:
+  void Add(const StepMetrics& metrics);
+  // `unchecked_peak_bytes`: peak of the same job with checkpoint=none; 0: not known.
+  std::string Text(const JobPlan& job, int64_t uncheckpointed_peak_bytes) const;
+
+ private:
+  StepMetrics first_, last_;
+  std::vector<double> step_seconds_;
+  double seconds_ = 0;
+  double exposed_communication_ = 0, exposed_transfer_ = 0;
+  std::optional<double> validation_loss_;
+};
+
+}  // namespace reprise
+
+#endif  // REPRISE_LAUNCH_RUN_TABLE_H_

@@ -1,0 +1,263 @@
+#include "launch/training_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/bytes.h"
+#include "base/status_macros.h"
+#include "device/affinity.h"
+#include "launch/exit_code.h"
+#include "launch/gradient_file.h"
+#include "launch/job_setup.h"
+#include "launch/plan_text.h"
+#include "launch/progress.h"
+#include "launch/run_table.h"
+#include "launch/same_settings.h"
+#include "launch/validation_loss.h"
+#include "runtime/snapshot/storage.h"
+#include "runtime/train/batches.h"
+#include "runtime/train/dataset.h"
+#include "runtime/train/learning_rate.h"
+#include "runtime/train/metrics.h"
+#include "runtime/train/training_job.h"
+
+namespace reprise {
+namespace {
+
+// For what only this rank knows, in the middle of a step: the others would wait for it, so it ends them all.
+void EndAloneUnlessOk(const absl::Status& status, Communicator& communicator) {
+  if (status.ok()) return;
+  PrintError(status);
+  WriteExitFile(ExitCodeFor(status));
+  communicator.Abort(ExitCodeFor(status));
+}
+
+class TrainingRun {
+ public:
+  TrainingRun(const TrainConfiguration& configuration, Communicator& communicator)
+      : c_(configuration), communicator_(communicator), first_(communicator.rank() == 0) {}
+
+  absl::Status Run() {
+    RETURN_IF_ERROR(CheckSameOnAllRanks(communicator_, ToToml(c_)));
+    RETURN_IF_ERROR(Agree(communicator_, Prepare()));
+    RETURN_IF_ERROR(Agree(communicator_, OpenOutputs()));
+    Progress progress(steps_, !first_);
+    progress.Note(MachineText());
+    RETURN_IF_ERROR(MakeJob());
+    progress.Note(PlanText(job_->plan()));
+    RETURN_IF_ERROR(WriteRunLine());
+    for (int64_t step = 0; step < steps_; ++step) {
+      ASSIGN_OR_RETURN(StepMetrics metrics, TrainStep(step, &progress));
+      const bool last = step + 1 == steps_;
+      if (last && !c_.dump_gradients.empty()) RETURN_IF_ERROR(Agree(communicator_, WriteGradients()));
+      if (validation_ != nullptr && (last || (c_.validation_every > 0 && (step + 1) % c_.validation_every == 0))) {
+        ASSIGN_OR_RETURN(metrics.validation_loss,
+                         ValidationLoss(*validation_batches_, *job_, communicator_, &progress));
+        progress.Note(absl::StrFormat("step %d/%d  validation loss %.4f", step + 1, steps_, *metrics.validation_loss));
+      }
+      table_.Add(metrics);
+      if (metrics_.has_value()) EndAloneUnlessOk(metrics_->WriteStep(metrics), communicator_);
+      progress.Step(metrics);
+    }
+    if (first_) progress.Note(table_.Text(job_->plan(), UncheckpointedPeak()));
+    return absl::OkStatus();
+  }
+
+ private:
+  // Everything that can be refused before memory is taken.
+  absl::Status Prepare() {
+    ASSIGN_OR_RETURN(setup_, MakeJobSetup(storage_, c_));
+    const int64_t length = setup_.options.sequence_length;
+    ASSIGN_OR_RETURN(data_, OpenData(c_.data, length));
+    ASSIGN_OR_RETURN(TrainingBatches batches, TrainingBatches::Create(data_.get(), {.ranks = communicator_.size(),
+                                                                                    .micro_batch = c_.micro_batch,
+                                                                                    .accumulation = c_.accumulation,
+                                                                                    .seed = c_.seed}));
+    batches_.emplace(std::move(batches));
+    steps_ = c_.steps > 0 ? c_.steps : c_.epochs * batches_->steps_per_epoch();
+    if (!c_.validation_data.empty()) {
+      ASSIGN_OR_RETURN(validation_, OpenData(c_.validation_data, length));
+      ASSIGN_OR_RETURN(ValidationBatches validation,
+                       ValidationBatches::Create(validation_.get(), c_.micro_batch, c_.validation_windows));
+      validation_batches_.emplace(validation);
+    }
+    ASSIGN_OR_RETURN(const Decay decay, ParseDecay(c_.decay));
+    rate_ = {.base = c_.learning_rate,
+             .minimum = c_.min_learning_rate,
+             .warmup_steps = c_.warmup_steps,
+             .steps = steps_,
+             .decay = decay};
+    RETURN_IF_ERROR(Validate(rate_));
+    if (c_.init.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(checkpoint_, HuggingFaceCheckpoint::Open(storage_, c_.init, setup_.source.checkpoint));
+    return CheckCheckpoint();
+  }
+
+  absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path, int64_t sequence_length) {
+    DatasetOptions options;
+    options.path = path;
+    ASSIGN_OR_RETURN(options.format, ParseTokenFormat(c_.data_format));
+    options.vocabulary = setup_.source.model.vocabulary;
+    options.sequence_length = sequence_length;
+    options.verify_part = communicator_.rank();
+    options.verify_parts = communicator_.size();
+    return Dataset::Open(storage_, options);
+  }
+
+  absl::Status CheckCheckpoint() {
+    std::vector<ExpectedTensor> expected;
+    const Program program = TraceModel(setup_.source.model, {.sequences = 1, .sequence_length = 1});
+    for (const Unit& unit : MakeUnits(program, 1).units) {
+      for (const UnitParameter& p : unit.parameters) expected.push_back({p.parameter->name(), p.parameter->shape()});
+    }
+    RETURN_IF_ERROR(checkpoint_->Check(expected));
+    leftover_ = checkpoint_->Leftover(expected);
+    return absl::OkStatus();
+  }
+
+  // Outputs are opened before the first step: a path that cannot be written must not cost a day.
+  absl::Status OpenOutputs() {
+    if (!first_) return absl::OkStatus();
+    if (!c_.metrics.empty()) {
+      ASSIGN_OR_RETURN(MetricsWriter metrics, MetricsWriter::Open(storage_, c_.metrics, LineStreamMode::kReplace));
+      metrics_.emplace(std::move(metrics));
+    }
+    return absl::OkStatus();
+  }
+
+  std::string MachineText() {
+    const CoreShare share = CoresForRank(communicator_.local_rank(), communicator_.local_size());
+    threads_ = c_.threads > 0 ? static_cast<int>(c_.threads) : share.cores;
+    std::string text = absl::StrCat("reprise " REPRISE_VERSION ": ", communicator_.size(), " ranks on ",
+                                    absl::StrJoin(communicator_.hosts(), ", "), "; rank 0: ", threads_,
+                                    " compute threads on ", share.text);
+    if (const std::string warning = ThreadsWarning(threads_, share); !warning.empty())
+      absl::StrAppend(&text, "\nwarning: ", warning);
+    if (!leftover_.empty()) {
+      absl::StrAppend(&text, "\nwarning: ", c_.init, " holds ", leftover_.size(),
+                      " tensors that the model does not use, first ", leftover_.front());
+    }
+    return text;
+  }
+
+  absl::Status MakeJob() {
+    MachineOptions machine;
+    machine.threads = threads_;
+    machine.stream_order = {.random = c_.random_stream_order,
+                            .seed = static_cast<uint64_t>(c_.stream_order_seed) * 0x9E3779B97F4A7C15ULL +
+                                    static_cast<uint64_t>(communicator_.rank())};
+    machine.deadline_seconds = c_.deadline;
+    ASSIGN_OR_RETURN(job_, TrainingJob::Create(setup_.source.model, setup_.options, machine, communicator_));
+    if (checkpoint_ == nullptr) return job_->SetParameters(RandomParameters(static_cast<uint64_t>(c_.seed)));
+    return job_->SetParameters([this](const Parameter& parameter, int64_t first, absl::Span<float> out) {
+      return checkpoint_->ReadRange(parameter.name(), parameter.shape(), first, out);
+    });
+  }
+
+  absl::Status WriteRunLine() {
+    absl::Status status;
+    if (first_ && !c_.dump_gradients.empty()) {
+      absl::StatusOr<std::unique_ptr<SafetensorsWriter>> writer = OpenGradientFile(storage_, c_.dump_gradients, *job_);
+      status = writer.status();
+      if (status.ok()) gradients_ = *std::move(writer);
+    }
+    RETURN_IF_ERROR(Agree(communicator_, status));
+    if (!first_ || !metrics_.has_value()) return absl::OkStatus();
+    EndAloneUnlessOk(metrics_->WriteRun(RunObject(c_, job_->plan(), communicator_, threads_)), communicator_);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<StepMetrics> TrainStep(int64_t step, Progress* progress) {
+    const auto start = std::chrono::steady_clock::now();
+    StepInput input{.seed = static_cast<uint64_t>(c_.seed), .step = step, .learning_rate = LearningRate(rate_, step)};
+    absl::Status filled;
+    for (int64_t m = 0; m < c_.accumulation && filled.ok(); ++m) {
+      Batch batch{job_->tokens(static_cast<int>(m)), job_->labels(static_cast<int>(m))};
+      filled = batches_->Fill(step, communicator_.rank(), m, &batch);
+      input.counted_labels += batch.counted;
+      if (m == 0) input.first_sequence = batch.first_sequence;
+    }
+    input.sequence_stride = communicator_.size() * c_.micro_batch;
+    EndAloneUnlessOk(filled, communicator_);
+    const absl::StatusOr<StepResult> result = job_->Step(input);
+    // A number that is not finite is seen by every rank, and a peer's failure too; anything else by this rank alone.
+    if (ExitCodeFor(result.status()) == kExitConfiguration) EndAloneUnlessOk(result.status(), communicator_);
+    RETURN_IF_ERROR(result.status());
+    const StepResult& r = *result;
+    if (!r.updated && !said_no_labels_) {
+      said_no_labels_ = true;
+      progress->Note(absl::StrCat("warning: step ", step + 1, " had no label that counts; nothing was updated"));
+    }
+    StepMetrics m;
+    m.step = step + 1;
+    m.loss = r.loss;
+    m.gradient_norm = r.gradient_norm;
+    m.learning_rate = input.learning_rate;
+    m.tokens = batches_->sequences_per_step() * setup_.options.sequence_length;
+    m.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    m.tokens_per_second = static_cast<double>(m.tokens) / m.step_seconds;
+    m.peak_device_bytes = r.peak_device_bytes;
+    m.predicted_peak_device_bytes = job_->plan().schedule.device_bytes;
+    m.host_bytes = r.peak_host_bytes;
+    m.recompute_fraction = r.forward_seconds > 0 ? r.recompute_seconds / r.forward_seconds : 0;
+    m.recomputed_flops = r.recomputed_flops;
+    m.gathers = r.gathers;
+    m.offloaded_bytes = r.offloaded_bytes;
+    m.exposed_communication_seconds = r.exposed_communication_seconds;
+    m.exposed_transfer_seconds = r.exposed_transfer_seconds;
+    last_count_ = r.counted_labels;
+    return m;
+  }
+
+  absl::Status WriteGradients() {
+    return WriteGradientFile(gradients_.get(), *job_, last_count_ > 0 ? 1.0 / static_cast<double>(last_count_) : 0.0);
+  }
+
+  // What the same job would take with checkpoint=none; 0 where that cannot be said.
+  int64_t UncheckpointedPeak() const {
+    JobOptions options = setup_.options;
+    options.checkpoint = "none";
+    options.offload_activations = false;
+    options.memory_budget_bytes = 0;
+    KernelSet kernels({.kind = KernelKind::kCpu, .threads = threads_});
+    const auto plan = MakeJobPlan(setup_.source.model, options, communicator_.size(), kernels);
+    return plan.ok() ? (*plan)->device_bytes() : 0;
+  }
+
+  const TrainConfiguration& c_;
+  Communicator& communicator_;
+  const bool first_;
+  Storage& storage_ = PosixStorage();
+  JobSetup setup_;
+  std::unique_ptr<Dataset> data_;
+  std::unique_ptr<Dataset> validation_;
+  std::optional<TrainingBatches> batches_;
+  std::optional<ValidationBatches> validation_batches_;
+  std::unique_ptr<HuggingFaceCheckpoint> checkpoint_;
+  std::vector<std::string> leftover_;
+  LearningRateSettings rate_;
+  int64_t steps_ = 0;
+  int threads_ = 1;
+  std::optional<MetricsWriter> metrics_;
+  std::unique_ptr<SafetensorsWriter> gradients_;
+  std::unique_ptr<TrainingJob> job_;
+  RunTable table_;
+  int64_t last_count_ = 0;
+  bool said_no_labels_ = false;
+};
+
+}  // namespace
+
+absl::Status RunTraining(const TrainConfiguration& configuration, Communicator& communicator) {
+  return TrainingRun(configuration, communicator).Run();
+}
+
+}  // namespace reprise
