@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "absl/strings/str_format.h"
 #include "base/bytes.h"
@@ -12,6 +13,12 @@ namespace {
 
 constexpr double kSecondsBetweenLines = 5;      // where the output is not a terminal
 constexpr double kSecondsBetweenUpdates = 0.2;  // where it is
+
+// mpirun gives every rank a terminal of its own, whatever its own output is: launch/run says what that is.
+bool OutputIsTerminal() {
+  if (const char* told = std::getenv("REPRISE_TERMINAL"); told != nullptr) return std::string(told) == "1";
+  return std::getenv("OMPI_COMM_WORLD_RANK") == nullptr && isatty(STDOUT_FILENO) != 0;
+}
 
 }  // namespace
 
@@ -23,7 +30,7 @@ std::string FormatDuration(double seconds) {
 }
 
 Progress::Progress(int64_t steps, bool quiet)
-    : steps_(steps), quiet_(quiet), terminal_(isatty(STDOUT_FILENO) != 0), start_(std::chrono::steady_clock::now()) {}
+    : steps_(steps), quiet_(quiet), terminal_(OutputIsTerminal()), start_(std::chrono::steady_clock::now()) {}
 
 Progress::~Progress() {
   if (line_open_) std::fputs("\n", stdout);

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/tensor/access.h"
 #include "runtime/tensor/kernel.h"
-#include "runtime/tensor/reference/access.h"
 
 namespace reprise {
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "runtime/tensor/access.h"
 #include "runtime/tensor/kernel.h"
-#include "runtime/tensor/reference/access.h"
 
 namespace reprise {
 

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "runtime/tensor/reference/access.h"
+#include "runtime/tensor/access.h"
 
 namespace reprise {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "runtime/tensor/access.h"
 #include "runtime/tensor/philox.h"
-#include "runtime/tensor/reference/access.h"
 
 namespace reprise {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "runtime/tensor/reference/access.h"
+#include "runtime/tensor/access.h"
 
 namespace reprise {
 namespace {

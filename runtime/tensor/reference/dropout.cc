@@ -1,5 +1,5 @@
+#include "runtime/tensor/access.h"
 #include "runtime/tensor/philox.h"
-#include "runtime/tensor/reference/access.h"
 
 namespace reprise {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/tensor/reference/access.h"
+#include "runtime/tensor/access.h"
 
 namespace reprise {
 namespace {

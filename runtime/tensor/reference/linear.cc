@@ -1,5 +1,5 @@
 // Plain loops for linear and its gradients.
-#include "runtime/tensor/reference/access.h"
+#include "runtime/tensor/access.h"
 
 namespace reprise {
 namespace {

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "runtime/tensor/reference/access.h"
+#include "runtime/tensor/access.h"
 
 namespace reprise {
 namespace {

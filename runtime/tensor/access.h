@@ -1,4 +1,4 @@
-// What reference kernels share: typed access to the arguments, and registration for every floating-point type.
+// What plain kernels share: typed access to the arguments, and registration for every floating-point type.
 //
 //   struct Add {
 //     template <typename T>  // float, BFloat16, double: the element type of the first floating-point tensor
@@ -11,8 +11,8 @@
 //     }
 //   };
 //   const bool registered = RegisterReference<Add>("add");
-#ifndef REPRISE_RUNTIME_TENSOR_REFERENCE_ACCESS_H_
-#define REPRISE_RUNTIME_TENSOR_REFERENCE_ACCESS_H_
+#ifndef REPRISE_RUNTIME_TENSOR_ACCESS_H_
+#define REPRISE_RUNTIME_TENSOR_ACCESS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -90,4 +90,4 @@ bool RegisterReference(const std::string& operation) {
 
 }  // namespace reprise
 
-#endif  // REPRISE_RUNTIME_TENSOR_REFERENCE_ACCESS_H_
+#endif  // REPRISE_RUNTIME_TENSOR_ACCESS_H_
