@@ -351,6 +351,10 @@ class Compiler {
     ValueItems items = Bindings(step);
     std::vector<ValueId> wanted = graph.routines.saved;
     wanted.insert(wanted.end(), graph.block.graph.outputs.begin(), graph.block.graph.outputs.end());
+    // The loss's kernel makes its gradients in the forward: of a head without a norm, those of the boundary too.
+    for (const ValueId v : graph.block.boundary_gradients) {
+      if (v != kNoValue) wanted.push_back(v);
+    }
     RETURN_IF_ERROR(BeginGradients(step));
     RETURN_IF_ERROR(EmitRoutine(step, graph.routines.forward, wanted, ItemKind::kTransient, &items));
     if (!program_.shape.training) {
