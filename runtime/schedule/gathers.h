@@ -1,0 +1,53 @@
+// Gathers: when a unit's parameters become whole on this rank, and where they stand then.
+//
+// Under full sharding a gather is planned for each run of neighbouring steps that need the same unit, so one serves
+// recompute and backward of a one-block segment, and is issued plan.prefetch gathers before its run begins.
+#ifndef REPRISE_RUNTIME_SCHEDULE_GATHERS_H_
+#define REPRISE_RUNTIME_SCHEDULE_GATHERS_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "runtime/fsdp/sharding.h"
+#include "runtime/fsdp/unit.h"
+#include "runtime/schedule/compute_order.h"
+#include "runtime/schedule/schedule_builder.h"
+#include "runtime/tensor/types.h"
+
+namespace reprise {
+
+// Appends one gather, from the masters' shards into `whole`.
+void EmitGather(const UnitLayout& units, int32_t unit, const Operand& whole, int32_t micro_batch,
+                ScheduleBuilder* builder);
+
+class Gathers {
+ public:
+  Gathers(const UnitLayout& units, Sharding sharding, DType dtype, int prefetch, ScheduleBuilder* builder)
+      : units_(units), sharding_(sharding), dtype_(dtype), prefetch_(prefetch), builder_(builder) {}
+
+  void Plan(const std::vector<ComputeStep>& order);
+
+  // Issues gathers so that, before step `step` runs, `prefetch` gathers beyond its own are on their way.
+  void EmitBefore(size_t step, int32_t micro_batch);
+
+  // Where the step at hand finds the unit's parameters.
+  Operand WholeParameters(int32_t unit) const;
+
+ private:
+  const UnitLayout& units_;
+  const Sharding sharding_;
+  const DType dtype_;
+  const int prefetch_;
+  ScheduleBuilder* builder_;
+  std::vector<std::pair<int32_t, size_t>> groups_;  // unit, first step that uses it
+  size_t next_group_ = 0;                           // groups that started at or before the step at hand
+  size_t issued_ = 0;
+  std::map<int32_t, std::vector<Operand>> pending_;  // issued and not yet used, by unit
+  std::vector<Operand> gathered_;                    // in use, by unit
+};
+
+}  // namespace reprise
+
+#endif  // REPRISE_RUNTIME_SCHEDULE_GATHERS_H_

@@ -1,0 +1,79 @@
+#include "runtime/schedule/update.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "runtime/schedule/gathers.h"
+
+namespace reprise {
+namespace {
+
+absl::Status EmitNorm(const UnitLayout& units, const std::vector<Operand>& shards, ScheduleBuilder* builder) {
+  builder->Begin(InstructionKind::kNorm, Stream::kCompute);
+  const Operand squares{builder->schedule().scalars, kSquaresScalar * static_cast<int64_t>(sizeof(double)), 0};
+  for (size_t unit = 0; unit < units.units.size(); ++unit) {
+    Call call;
+    call.inputs.push_back(shards[unit]);
+    call.outputs.push_back(squares);
+    call.accumulate = unit > 0 ? 1U : 0U;
+    RETURN_IF_ERROR(builder->AddCall(
+        {"squared_sum", {{DType::kFloat32, {units.units[unit].shard_elements}}}, {{DType::kFloat64, {1}}}, {}},
+        std::move(call)));
+  }
+  builder->End();
+  return absl::OkStatus();
+}
+
+void EmitGatherGradients(const UnitLayout& units, const std::vector<Operand>& shards, ScheduleBuilder* builder) {
+  for (size_t unit = 0; unit < units.units.size(); ++unit) {
+    Instruction& gather = builder->Begin(InstructionKind::kGatherGradients, Stream::kGather);
+    gather.unit = static_cast<int32_t>(unit);
+    gather.from = shards[unit];
+    gather.to = {shards[unit].item, 0, 0};
+    gather.count = units.units[unit].shard_elements;
+    builder->Touch(gather.to, true);
+    builder->End();
+  }
+}
+
+void EmitUnitUpdate(const UnitLayout& units, Sharding sharding, int32_t unit, const Operand& shard,
+                    ScheduleBuilder* builder) {
+  const Unit& u = units.units[static_cast<size_t>(unit)];
+  const UnitState& state = builder->unit_state(unit);
+  Instruction& update = builder->Begin(InstructionKind::kUpdate, Stream::kCompute);
+  update.unit = unit;
+  const bool whole = sharding == Sharding::kNone;
+  update.from = whole ? Operand{shard.item, 0, 0} : shard;
+  update.to = state.master;
+  update.count = whole ? u.whole_elements : u.shard_elements;
+  builder->Touch(update.from, false);
+  builder->Touch(update.to, true);
+  for (const Operand& moment : state.moments) builder->Touch(moment, true);
+  if (whole) builder->Touch(state.whole, true);  // cast from the master, in bf16
+  builder->End();
+  const bool gathers = sharding == Sharding::kGradients || sharding == Sharding::kOptimizer;
+  if (gathers) EmitGather(units, unit, state.whole, -1, builder);
+}
+
+}  // namespace
+
+absl::Status EmitUpdate(const UnitLayout& units, Sharding sharding, const std::vector<Operand>& gradient_shards,
+                        ScheduleBuilder* builder) {
+  RETURN_IF_ERROR(EmitNorm(units, gradient_shards, builder));
+  const Operand scalars{builder->schedule().scalars, 0, 0};
+  builder->Begin(InstructionKind::kSumScalars, Stream::kReduce);
+  builder->Touch(scalars, true);
+  builder->End();
+  builder->Begin(InstructionKind::kFinish, Stream::kCompute);
+  builder->Touch(scalars, false);
+  builder->End();
+  if (sharding == Sharding::kNone && units.ranks > 1) EmitGatherGradients(units, gradient_shards, builder);
+  for (size_t unit = 0; unit < units.units.size(); ++unit) {
+    EmitUnitUpdate(units, sharding, static_cast<int32_t>(unit), gradient_shards[unit], builder);
+  }
+  for (const Operand& shard : gradient_shards) builder->item(shard.item).last = builder->next_tick();
+  return absl::OkStatus();
+}
+
+}  // namespace reprise
