@@ -27,6 +27,11 @@ class MemoryGuard {
   void EndStep();  // the whole arena may be touched again
 
  private:
+  // An instruction still to come, or a reader after the step, touches it.
+  bool InUse(int32_t item) const;
+  // Memory changes hands from call to call of one instruction: bytes of `item` that another item of `instruction` took
+  // over and still holds are left alone.
+  void PoisonWhatIsFree(int32_t item, const Instruction& instruction);
   void Forbid(int32_t item);
 
   const Schedule& schedule_;
