@@ -19,6 +19,9 @@ void AddParameters(const ProgramBlock& block, Unit* unit) {
 }
 
 void AssignOffsets(int64_t alignment, int ranks, Unit* unit) {
+  std::sort(unit->parameters.begin(), unit->parameters.end(), [](const UnitParameter& a, const UnitParameter& b) {
+    return a.parameter->serial() < b.parameter->serial();
+  });
   int64_t offset = 0;
   for (UnitParameter& p : unit->parameters) {
     p.offset = offset;

@@ -1,9 +1,9 @@
 // Units: how parameters are grouped, laid out in flat buffers and cut into shards.
 //
-// Each layer is a unit; the parameters of the first and last block together are the root unit (index 0). A unit is one
-// flat buffer of elements; every parameter starts at a multiple of 128 bytes of the gathered type, and the buffer is
-// cut into `ranks` equal shards of a multiple of 128 bytes. The same offsets hold for parameters, gradients and
-// optimizer state. Padding is zero and stands in no norm and no file.
+// Parameters stand in the order of their declaration. Each layer is a unit; the parameters of the first and last block
+// together are the root unit (index 0). A unit is one flat buffer of elements; every parameter starts at a multiple of
+// 128 bytes of the gathered type, and the buffer is cut into `ranks` equal shards of a multiple of 128 bytes. The same
+// offsets hold for parameters, gradients and optimizer state. Padding is zero and stands in no norm and no file.
 //
 //   UnitLayout layout = MakeUnits(program, ranks);
 //   layout.units[0].parameters[0].offset;    // elements, in the whole buffer

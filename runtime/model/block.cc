@@ -1,6 +1,7 @@
 #include "runtime/model/block.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/check.h"
@@ -12,10 +13,15 @@ std::string Join(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : prefix + "." + name;
 }
 
+int64_t NextSerial() {
+  static std::atomic<int64_t> next{0};
+  return next++;
+}
+
 }  // namespace
 
 Parameter::Parameter(Module& owner, const std::string& name, Shape shape, Initializer initializer)
-    : name_(Join(owner.name(), name)), shape_(std::move(shape)), initializer_(initializer) {}
+    : name_(Join(owner.name(), name)), shape_(std::move(shape)), initializer_(initializer), serial_(NextSerial()) {}
 
 Module::Module(const Module& parent, const std::string& name) : name_(Join(parent.name(), name)) {}
 

@@ -77,11 +77,14 @@ class Parameter {
   const Shape& shape() const { return shape_; }
   int64_t elements() const { return ElementCount(shape_); }
   const Initializer& initializer() const { return initializer_; }
+  // Orders parameters as they are declared, whatever order a forward uses them in (that of a call's arguments is open).
+  int64_t serial() const { return serial_; }
 
  private:
   std::string name_;
   Shape shape_;
   Initializer initializer_;
+  int64_t serial_;
 };
 
 // A named group of parameters and modules. Prefixes the names of what it holds.
