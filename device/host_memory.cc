@@ -48,6 +48,16 @@ int64_t AvailableHostBytes() {
   return std::min(machine, ReadCgroupLimits().memory_left_bytes.value_or(machine));
 }
 
+int64_t PeakResidentBytes() {
+  std::ifstream file("/proc/self/status");
+  std::string line;
+  while (std::getline(file, line)) {  // "VmHWM:	  512204 kB"
+    long long kibibytes = 0;
+    if (std::sscanf(line.c_str(), "VmHWM: %lld kB", &kibibytes) == 1) return kibibytes * 1024;
+  }
+  return 0;
+}
+
 absl::StatusOr<HostMemory> HostMemory::Take(const std::string& what, int64_t bytes, bool touch) {
   if (bytes < 0 || bytes > std::numeric_limits<int64_t>::max() - kPageBytes) {
     return absl::InvalidArgumentError(absl::StrCat(what, " cannot have ", bytes, " bytes"));

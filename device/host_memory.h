@@ -20,6 +20,10 @@ inline constexpr int64_t kPageBytes = 4096;
 // less.
 int64_t AvailableHostBytes();
 
+// The most memory that this process has had resident at once, all of it (VmHWM of /proc/self/status); 0 where the
+// system does not say.
+int64_t PeakResidentBytes();
+
 class HostMemory {
  public:
   // Maps exactly `bytes` rounded up to whole pages, zeroed, aligned to kPageBytes; large pages are asked for. `touch`

@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/status_macros.h"
 #include "device/affinity.h"
+#include "device/host_memory.h"
 #include "launch/exit_code.h"
 #include "launch/gradient_file.h"
 #include "launch/job_setup.h"
@@ -213,6 +214,7 @@ class TrainingRun {
     m.offloaded_bytes = r.offloaded_bytes;
     m.exposed_communication_seconds = r.exposed_communication_seconds;
     m.exposed_transfer_seconds = r.exposed_transfer_seconds;
+    if (const int64_t peak = PeakResidentBytes(); peak > 0) m.peak_resident_bytes = peak;
     last_count_ = r.counted_labels;
     return m;
   }

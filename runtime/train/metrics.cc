@@ -23,6 +23,7 @@ std::string FormatStep(const StepMetrics& metrics) {
       .Add("offloaded_bytes", metrics.offloaded_bytes)
       .Add("exposed_communication_seconds", metrics.exposed_communication_seconds)
       .Add("exposed_transfer_seconds", metrics.exposed_transfer_seconds);
+  if (metrics.peak_resident_bytes.has_value()) line.Add("peak_resident_bytes", *metrics.peak_resident_bytes);
   if (metrics.validation_loss.has_value()) line.Add("validation_loss", *metrics.validation_loss);
   if (!line.not_finite().empty()) {
     JsonObject what;

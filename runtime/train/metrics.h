@@ -42,7 +42,8 @@ struct StepMetrics {
   int64_t offloaded_bytes = 0;
   double exposed_communication_seconds = 0;
   double exposed_transfer_seconds = 0;
-  std::optional<double> validation_loss = std::nullopt;  // where there was one
+  std::optional<int64_t> peak_resident_bytes = std::nullopt;  // of this rank's process, so far; where the system says
+  std::optional<double> validation_loss = std::nullopt;       // where there was one
 };
 
 // The line of a step, without its newline.

@@ -26,13 +26,16 @@ std::vector<std::string> Keys(const std::string& line) {
 TEST(FormatStep, HasTheKeysOfTheInterfaceInOrder) {
   StepMetrics metrics;
   metrics.mfu = 0.5;
+  metrics.peak_resident_bytes = 1 << 20;
   metrics.validation_loss = 2.5;
   EXPECT_THAT(Keys(FormatStep(metrics)),
               ElementsAre("step", "loss", "gradient_norm", "learning_rate", "tokens", "tokens_per_second", "mfu",
                           "step_seconds", "peak_device_bytes", "predicted_peak_device_bytes", "host_bytes",
                           "recompute_fraction", "recomputed_flops", "gathers", "offloaded_bytes",
-                          "exposed_communication_seconds", "exposed_transfer_seconds", "validation_loss"));
+                          "exposed_communication_seconds", "exposed_transfer_seconds", "peak_resident_bytes",
+                          "validation_loss"));
   metrics.mfu.reset();
+  metrics.peak_resident_bytes.reset();
   metrics.validation_loss.reset();
   const std::vector<std::string> keys = Keys(FormatStep(metrics));
   EXPECT_EQ(keys.size(), 16);
