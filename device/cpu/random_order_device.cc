@@ -50,6 +50,9 @@ class RandomOrderDevice : public CpuDevice {
 
  private:
   static constexpr uint64_t kCapacity = 1 << 16;  // entries a stream; more are run before Synchronize
+  static constexpr uint64_t kLargestWeight = 1 << 12;
+  // A collective that other ranks are late for is waited for a little: its stream can then be ahead of all others.
+  static constexpr int kPatience = 20;
 
   struct Lane {
     std::unique_ptr<Entry[]> entries;
@@ -58,6 +61,7 @@ class RandomOrderDevice : public CpuDevice {
     uint64_t weight = 1;   // chance to be drawn, relative to the other streams
     bool started = false;  // the front is a work whose completion has not been seen yet
     bool aside = false;    // ... and was not done when last drawn
+    int patience = 0;      // ... how often it may be drawn in vain before it stands aside
     Clock::time_point start;
     double busy_seconds = 0;
 
@@ -81,6 +85,7 @@ class RandomOrderDevice : public CpuDevice {
 
   std::array<Lane, kStreamCount> lanes_;
   SplitMix64 random_;
+  int patience_ = 0;
   absl::Status error_;  // the first since the last Synchronize; work is skipped while there is one
 };
 
@@ -114,11 +119,19 @@ absl::Status RandomOrderDevice::Synchronize() {
   return std::exchange(error_, absl::OkStatus());
 }
 
-// Half of the time all streams are equal. Else one may be 4096 times slower than another: copies that come very late
-// and gathers that come very early are then found with few seeds, and still every legal order can be drawn.
+// A third of the time all streams are equal. Else one may be 4096 times slower than another, or one is that much slower
+// or faster than all: copies that come very late and collectives that come very early are then found with few seeds,
+// and still every legal order can be drawn.
 void RandomOrderDevice::DrawWeights() {
-  const bool skewed = random_.Below(2) == 1;
-  for (Lane& lane : lanes_) lane.weight = skewed ? uint64_t{1} << random_.Below(13) : 1;
+  const uint64_t mode = random_.Below(3);
+  const uint64_t odd_one = random_.Below(kStreamCount);
+  const bool is_slow = random_.Below(2) == 1;
+  for (uint64_t i = 0; i < lanes_.size(); ++i) {
+    const uint64_t skewed = uint64_t{1} << random_.Below(13);
+    const uint64_t apart = (i == odd_one) != is_slow ? kLargestWeight : 1;
+    lanes_[i].weight = mode == 0 ? 1 : mode == 1 ? skewed : apart;
+  }
+  patience_ = mode == 0 ? 0 : kPatience;
 }
 
 // One draw. False once every stream is empty.
@@ -142,6 +155,9 @@ bool RandomOrderDevice::Advance() {
     StartFront(drawn);
   } else if (const Completion& completion = *lane(drawn).front().work->completion; completion.done()) {
     End(drawn, completion.Wait());
+  } else if (lane(drawn).patience > 0) {
+    --lane(drawn).patience;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
   } else {
     lane(drawn).aside = true;
   }
@@ -191,6 +207,7 @@ void RandomOrderDevice::StartFront(Stream stream) {
   const absl::Status status = StartWork(stream, work);
   if (status.ok() && work.completion != nullptr) {
     lane.started = true;
+    lane.patience = patience_;
     for (Lane& other : lanes_) other.aside = false;
   } else {
     End(stream, status);
