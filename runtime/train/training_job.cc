@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "offload/host_pool.h"
+#include "runtime/schedule/checker.h"
 
 namespace reprise {
 namespace {
@@ -39,6 +40,8 @@ absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const Model& mo
   RETURN_IF_ERROR(Agree(communicator, plan.status()));
   job->plan_ = *std::move(plan);
   RETURN_IF_ERROR(CheckSameSchedule(communicator, job->plan_->schedule));
+  RETURN_IF_ERROR(Check(job->plan_->schedule));
+  RETURN_IF_ERROR(Check(job->plan_->evaluation_schedule));
   for (const Unit& unit : job->plan_->units.units) {
     for (const UnitParameter& p : unit.parameters) job->parameters_.push_back(p.parameter);
   }
