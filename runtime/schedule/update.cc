@@ -25,6 +25,7 @@ absl::Status EmitNorm(const UnitLayout& units, const std::vector<Operand>& shard
   return absl::OkStatus();
 }
 
+// Behind kFinish on every rank: where that stops the step, no rank may be left in a gather that another one skipped.
 void EmitGatherGradients(const UnitLayout& units, const std::vector<Operand>& shards, ScheduleBuilder* builder) {
   for (size_t unit = 0; unit < units.units.size(); ++unit) {
     Instruction& gather = builder->Begin(InstructionKind::kGatherGradients, Stream::kGather);
@@ -32,6 +33,7 @@ void EmitGatherGradients(const UnitLayout& units, const std::vector<Operand>& sh
     gather.from = shards[unit];
     gather.to = {shards[unit].item, 0, 0};
     gather.count = units.units[unit].shard_elements;
+    builder->Touch({builder->schedule().scalars, 0, 0}, false);
     builder->Touch(gather.to, true);
     builder->End();
   }
@@ -66,7 +68,7 @@ absl::Status EmitUpdate(const UnitLayout& units, Sharding sharding, const std::v
   builder->Touch(scalars, true);
   builder->End();
   builder->Begin(InstructionKind::kFinish, Stream::kCompute);
-  builder->Touch(scalars, false);
+  builder->Touch(scalars, true);  // the factor, which comes of them, is what others wait for
   builder->End();
   if (sharding == Sharding::kNone && units.ranks > 1) EmitGatherGradients(units, gradient_shards, builder);
   for (size_t unit = 0; unit < units.units.size(); ++unit) {
