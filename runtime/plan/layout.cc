@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/bytes.h"
 
@@ -28,35 +29,76 @@ void FindPeak(const std::vector<LayoutItem>& items, Layout* layout) {
   }
 }
 
-// Places items in the order given, each at the lowest address that is free over its lifetime.
+// What is placed, in order of address: all of it, and apart for each slice of time, so that placing an item that lives
+// within one slice looks at its neighbours in time only.
+class Board {
+ public:
+  struct Entry {
+    int64_t begin, end, first, last;
+  };
+
+  Board(int64_t ticks, size_t items) {
+    const int64_t slices = std::max<int64_t>(static_cast<int64_t>(items) / kItemsASlice, 1);
+    ticks_a_slice_ = ticks / slices + 1;
+    slices_.resize(static_cast<size_t>(slices));
+    all_.reserve(items);
+  }
+
+  void Add(const Entry& entry) {
+    Insert(entry, &all_);
+    for (size_t s = Slice(entry.first); s <= Slice(entry.last); ++s) Insert(entry, &slices_[s]);
+  }
+
+  // The lowest address from which `size` bytes are free over all of [first, last].
+  int64_t LowestFree(int64_t size, int64_t first, int64_t last) const {
+    const std::vector<Entry>& entries = Slice(first) == Slice(last) ? slices_[Slice(first)] : all_;
+    int64_t offset = 0;
+    for (const Entry& entry : entries) {
+      if (entry.begin >= offset + size) break;
+      if (entry.end > offset && entry.first <= last && first <= entry.last) offset = entry.end;
+    }
+    return offset;
+  }
+
+ private:
+  static constexpr int64_t kItemsASlice = 64;
+
+  size_t Slice(int64_t tick) const { return static_cast<size_t>(tick / ticks_a_slice_); }
+
+  static void Insert(const Entry& entry, std::vector<Entry>* entries) {
+    entries->insert(std::upper_bound(entries->begin(), entries->end(), entry,
+                                     [](const Entry& a, const Entry& b) { return a.begin < b.begin; }),
+                    entry);
+  }
+
+  int64_t ticks_a_slice_ = 1;
+  std::vector<Entry> all_;
+  std::vector<std::vector<Entry>> slices_;
+};
+
 struct Placement {
   std::vector<int64_t> offsets;
   int64_t bytes = 0;
+  size_t top = 0;  // position in the order of an item that ends at `bytes`
 };
 
-struct Placed {
-  int64_t begin, end, first, last;
-};
-
-Placement Place(const std::vector<LayoutItem>& items, const std::vector<int32_t>& order, int64_t give_up_at) {
-  Placement result{std::vector<int64_t>(items.size(), 0), 0};
-  std::vector<Placed> placed;  // by begin
-  placed.reserve(items.size());
-  for (const int32_t index : order) {
-    const LayoutItem& item = items[static_cast<size_t>(index)];
+// Places items in the order given, each at the lowest address that is free over its lifetime.
+Placement Place(const std::vector<LayoutItem>& items, const std::vector<int32_t>& order, int64_t ticks,
+                int64_t give_up_at) {
+  Placement result{std::vector<int64_t>(items.size(), 0), 0, 0};
+  Board board(ticks, items.size());
+  for (size_t position = 0; position < order.size(); ++position) {
+    const auto index = static_cast<size_t>(order[position]);
+    const LayoutItem& item = items[index];
     const int64_t size = AlignedBytes(item);
-    int64_t offset = 0;
-    for (const Placed& other : placed) {
-      if (other.begin >= offset + size) break;
-      if (other.end > offset && other.first <= item.last && item.first <= other.last) offset = other.end;
+    const int64_t offset = board.LowestFree(size, item.first, item.last);
+    result.offsets[index] = offset;
+    if (offset + size > result.bytes) {
+      result.bytes = offset + size;
+      result.top = position;
     }
-    result.offsets[static_cast<size_t>(index)] = offset;
-    result.bytes = std::max(result.bytes, offset + size);
     if (result.bytes >= give_up_at) return result;
-    const Placed entry{offset, offset + size, item.first, item.last};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
-                                   [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
-                  entry);
+    board.Add({offset, offset + size, item.first, item.last});
   }
   return result;
 }
@@ -80,26 +122,69 @@ constexpr Before kOrders[] = {
     [](const LayoutItem& a, const LayoutItem& b) { return a.first < b.first; },
 };
 
+// The best layout so far, and how to try for a better one.
+class Search {
+ public:
+  Search(const std::vector<LayoutItem>& items, Layout* layout) : items_(items), layout_(*layout) {
+    for (const LayoutItem& item : items) ticks_ = std::max(ticks_, item.last + 1);
+    layout_.bytes = INT64_MAX;
+  }
+
+  void Run() {
+    std::vector<std::pair<std::vector<int32_t>, size_t>> tried;  // orders, and what sticks out of each
+    for (const Before before : kOrders) {
+      std::vector<int32_t> order(items_.size());
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+        return before(items_[static_cast<size_t>(a)], items_[static_cast<size_t>(b)]);
+      });
+      const size_t top = Try(order);
+      if (layout_.bytes == layout_.largest_live_sum) return;
+      tried.emplace_back(std::move(order), top);
+    }
+    for (auto& [order, top] : tried) Repair(&order, top);
+  }
+
+ private:
+  // Whichever item sticks out at the top was placed too late: it moves to the front of the order, again and again
+  // ("squeaky wheel" optimisation, Joslin and Clements 1999).
+  void Repair(std::vector<int32_t>* order, size_t top) {
+    const auto retries = static_cast<int>(std::min<size_t>(kRetries, kRetriedItems / items_.size()));
+    for (int i = 0; i < retries && !GoodEnough() && top > 0; ++i) {
+      const auto first = order->begin();
+      std::rotate(first, first + static_cast<int64_t>(top), first + static_cast<int64_t>(top) + 1);
+      top = Try(*order);
+    }
+  }
+
+  // Returns where in the order the item stands that ends highest, or that broke off the try.
+  size_t Try(const std::vector<int32_t>& order) {
+    Placement placement = Place(items_, order, ticks_, layout_.bytes);
+    if (placement.bytes < layout_.bytes) {
+      layout_.bytes = placement.bytes;
+      layout_.offsets = std::move(placement.offsets);
+    }
+    return placement.top;
+  }
+
+  bool GoodEnough() const { return layout_.bytes - layout_.largest_live_sum <= layout_.largest_live_sum / kSlack; }
+
+  static constexpr size_t kRetries = 32;
+  static constexpr size_t kRetriedItems = 10000;  // placed by the retries of one order: bounds the time
+  static constexpr int64_t kSlack = 100;          // one percent
+
+  const std::vector<LayoutItem>& items_;
+  Layout& layout_;
+  int64_t ticks_ = 0;
+};
+
 }  // namespace
 
 Layout AssignAddresses(const std::vector<LayoutItem>& items) {
   Layout layout;
+  if (items.empty()) return layout;
   FindPeak(items, &layout);
-  layout.bytes = INT64_MAX;
-  std::vector<int32_t> order(items.size());
-  for (const Before before : kOrders) {
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-      return before(items[static_cast<size_t>(a)], items[static_cast<size_t>(b)]);
-    });
-    Placement placement = Place(items, order, layout.bytes);
-    if (placement.bytes < layout.bytes) {
-      layout.bytes = placement.bytes;
-      layout.offsets = std::move(placement.offsets);
-    }
-    if (layout.bytes == layout.largest_live_sum) break;
-  }
-  if (items.empty()) layout.bytes = 0;
+  Search(items, &layout).Run();
   return layout;
 }
 
