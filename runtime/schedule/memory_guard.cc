@@ -20,11 +20,10 @@ MemoryGuard::~MemoryGuard() { EndStep(); }
 
 void MemoryGuard::BeginStep() {
   left_ = uses_;
-  for (size_t i = 0; i < schedule_.items.size(); ++i) {
-    const Item& item = schedule_.items[i];
+  for (const Item& item : schedule_.items) {
     if (item.memory == Memory::kDevice && !item.persistent()) PoisonBytes(arena_ + item.offset, item.bytes);
-    if (item.memory == Memory::kDevice) Forbid(static_cast<int32_t>(i));
   }
+  ForbidBytes(arena_, schedule_.device_bytes);  // holes between items, too
 }
 
 void MemoryGuard::Begin(const Instruction& instruction) {

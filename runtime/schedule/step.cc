@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/bytes.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "runtime/plan/layout.h"
 #include "runtime/schedule/memory_guard.h"
 #include "runtime/schedule/update_calls.h"
 
@@ -122,7 +124,7 @@ class ScheduledStep : public Step {
     for (const Access& access : instruction.accesses) {
       const Item& item = schedule_.items[static_cast<size_t>(access.item)];
       int64_t& highest = item.memory == Memory::kDevice ? bound->highest_device_byte : bound->highest_host_byte;
-      highest = std::max(highest, item.offset + item.bytes);
+      highest = std::max(highest, item.offset + RoundUp(item.bytes, kItemAlignment));
     }
     bound->label = schedule_.InstructionText(static_cast<int32_t>(bound - bound_.data()));
     switch (instruction.kind) {

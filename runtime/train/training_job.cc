@@ -53,7 +53,8 @@ absl::Status TrainingJob::TakeMemory(const MachineOptions& machine) {
   ASSIGN_OR_RETURN(device_, MakeCpuDevice({.arena_bytes = plan_->device_bytes(),
                                            .threads = machine.threads,
                                            .stream_order = machine.stream_order,
-                                           .deadline_seconds = machine.deadline_seconds}));
+                                           .deadline_seconds = machine.deadline_seconds,
+                                           .touch_arena = machine.touch_arena}));
   if (plan_->host_bytes() > 0) {
     ASSIGN_OR_RETURN(host_, HostPool::Create(plan_->host_bytes()));
   }

@@ -30,6 +30,7 @@ struct MachineOptions {
   StreamOrder stream_order = {};
   double deadline_seconds = 300;
   KernelKind kernels = KernelKind::kCpu;
+  bool touch_arena = true;  // before the first step; else pages come as steps first write them
 };
 
 class TrainingJob {
