@@ -52,7 +52,7 @@ class RandomOrderDevice : public CpuDevice {
   static constexpr uint64_t kCapacity = 1 << 16;  // entries a stream; more are run before Synchronize
   static constexpr uint64_t kLargestWeight = 1 << 12;
   // A collective that other ranks are late for is waited for a little: its stream can then be ahead of all others.
-  static constexpr int kPatience = 20;
+  static constexpr double kPatienceSeconds = 5e-4;
 
   struct Lane {
     std::unique_ptr<Entry[]> entries;
@@ -61,7 +61,6 @@ class RandomOrderDevice : public CpuDevice {
     uint64_t weight = 1;   // chance to be drawn, relative to the other streams
     bool started = false;  // the front is a work whose completion has not been seen yet
     bool aside = false;    // ... and was not done when last drawn
-    int patience = 0;      // ... how often it may be drawn in vain before it stands aside
     Clock::time_point start;
     double busy_seconds = 0;
 
@@ -85,7 +84,7 @@ class RandomOrderDevice : public CpuDevice {
 
   std::array<Lane, kStreamCount> lanes_;
   SplitMix64 random_;
-  int patience_ = 0;
+  double patience_seconds_ = 0;
   absl::Status error_;  // the first since the last Synchronize; work is skipped while there is one
 };
 
@@ -131,7 +130,7 @@ void RandomOrderDevice::DrawWeights() {
     const uint64_t apart = (i == odd_one) != is_slow ? kLargestWeight : 1;
     lanes_[i].weight = mode == 0 ? 1 : mode == 1 ? skewed : apart;
   }
-  patience_ = mode == 0 ? 0 : kPatience;
+  patience_seconds_ = mode == 0 ? 0 : kPatienceSeconds;
 }
 
 // One draw. False once every stream is empty.
@@ -155,8 +154,7 @@ bool RandomOrderDevice::Advance() {
     StartFront(drawn);
   } else if (const Completion& completion = *lane(drawn).front().work->completion; completion.done()) {
     End(drawn, completion.Wait());
-  } else if (lane(drawn).patience > 0) {
-    --lane(drawn).patience;
+  } else if (SecondsSince(lane(drawn).start) < patience_seconds_) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   } else {
     lane(drawn).aside = true;
@@ -207,7 +205,6 @@ void RandomOrderDevice::StartFront(Stream stream) {
   const absl::Status status = StartWork(stream, work);
   if (status.ok() && work.completion != nullptr) {
     lane.started = true;
-    lane.patience = patience_;
     for (Lane& other : lanes_) other.aside = false;
   } else {
     End(stream, status);
