@@ -12,11 +12,13 @@
 namespace reprise {
 namespace {
 
-constexpr int kSpins = 20;      // turns without motion before the first nap
-constexpr int kLongWait = 200;  // turns without motion before naps grow
+constexpr int kSpins = 20;  // turns without motion before the first nap
 constexpr int kPeerFailed = 5;
-constexpr auto kShortNap = std::chrono::microseconds(20);
-constexpr auto kLongNap = std::chrono::microseconds(50);
+// A nap is a part of the wait so far: a wait lasts at most that much longer for it, and one for a rank that is far
+// behind does not take a tenth of a core from compute with waking up.
+constexpr auto kShortestNap = std::chrono::microseconds(20);
+constexpr auto kLongestNap = std::chrono::microseconds(500);
+constexpr int kNapsInWait = 16;
 constexpr auto kPeerCheck = std::chrono::milliseconds(100);
 constexpr auto kAbortPatience = std::chrono::seconds(2);
 
@@ -229,7 +231,12 @@ void MpiOwner::SleepIdle() {
 void MpiOwner::Pause(int turns_without_motion) const {
   // No sched_yield: it gives the core to compute for a whole turn of the scheduler, a nap only until it ends.
   if (turns_without_motion < kSpins) return;
-  std::this_thread::sleep_for(turns_without_motion < kLongWait ? kShortNap : kLongNap);
+  Clock::time_point moved_at;
+  for (size_t i = 0; i < kSequenceCount; ++i) {
+    if (active_[i]) moved_at = std::max(moved_at, moved_at_[i]);
+  }
+  const Clock::duration nap = (Clock::now() - moved_at) / kNapsInWait;
+  std::this_thread::sleep_for(std::clamp<Clock::duration>(nap, kShortestNap, kLongestNap));
 }
 
 }  // namespace reprise
