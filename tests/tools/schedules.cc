@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 #include <utility>
 
 #include "base/check.h"
@@ -12,7 +13,6 @@
 #include "runtime/schedule/step.h"
 #include "runtime/snapshot/storage.h"
 #include "tests/tools/paths.h"
-#include "tests/tools/ranks.h"
 
 namespace reprise::testing {
 namespace {
@@ -93,13 +93,16 @@ ScheduleRunner::ScheduleRunner(const JobPlan& plan, int ranks) : plan_(plan), ra
 
 RunOutcome ScheduleRunner::Run(const Schedule& schedule, const StreamOrder& order) {
   std::vector<RunOutcome> outcomes(static_cast<size_t>(ranks_));
-  constexpr double kDeadlineSeconds = 60;
-  RunRanks(
-      ranks_,
-      [&](Communicator& communicator) {
-        outcomes[static_cast<size_t>(communicator.rank())] = RunRank(schedule, order, communicator);
-      },
-      kDeadlineSeconds);
+  CommunicatorOptions options;
+  options.deadline_seconds = 60;
+  std::vector<std::thread> threads;
+  for (std::unique_ptr<Communicator>& communicator : MakeLocalCommunicators(ranks_, options)) {
+    // A rank that fails takes its communicator with it, so that the others do not wait for it.
+    threads.emplace_back([&, own = std::move(communicator)] {
+      outcomes[static_cast<size_t>(own->rank())] = RunRank(schedule, order, *own);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
   RunOutcome all;
   for (const RunOutcome& outcome : outcomes) {
     if (all.status.ok()) all.status = outcome.status;
