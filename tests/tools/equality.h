@@ -10,6 +10,7 @@
 #define REPRISE_TESTS_TOOLS_EQUALITY_H_
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,7 @@ struct EqualityCell {
 
   std::string Name() const;        // "every_2_offload_full_bf16_dropout_R2_accumulation_2_prefetch_1"
   EqualityCell Reference() const;  // keeps everything, moves nothing; all else equal
+  friend std::ostream& operator<<(std::ostream& out, const EqualityCell& cell) { return out << cell.Name(); }
 };
 
 // What one rank saw.
