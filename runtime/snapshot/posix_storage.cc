@@ -192,6 +192,11 @@ class PosixStorageImpl : public Storage {
 
   absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path) override {
     if (IsFolder(path)) return WriteError("write", path, EISDIR);
+    // The rename at the end would put a file in the place of a device or a pipe.
+    struct stat info = {};
+    if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot write ", path, ": not a regular file; name another path"));
+    }
     static std::atomic<int> serial = 0;
     for (;;) {
       std::string temporary = absl::StrCat(path, ".partial-", getpid(), "-", serial++);

@@ -93,6 +93,17 @@ TEST(PosixStorage, PipeIsRefusedWithoutWaiting) {
               HasSubstr("not a regular file"));
 }
 
+// A rename at the end would put a file in its place, as it would for /dev/null.
+TEST(PosixStorage, AtomicFileDoesNotReplaceAPipe) {
+  const testing::TemporaryFolder folder;
+  const std::string pipe = folder.File("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(std::string(PosixStorage().Create(pipe).status().message()), HasSubstr("not a regular file"));
+  struct stat info = {};
+  ASSERT_EQ(stat(pipe.c_str(), &info), 0);
+  EXPECT_TRUE(S_ISFIFO(info.st_mode));
+}
+
 TEST(PosixStorage, FullDiskIsReported) {
   if (!PosixStorage().Exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
   auto lines = PosixStorage().OpenLines("/dev/full", LineStreamMode::kAppend);
