@@ -31,6 +31,16 @@ absl::Status RefuseOtherFunctions(ModelConfig& config) {
   return absl::OkStatus();
 }
 
+// A config.json holds much that no model here reads; a flag does not.
+absl::Status RefuseUnknownKeys(const ModelConfig& config) {
+  const std::vector<std::string> unread = config.UnreadKeys();
+  if (config.source() != "--model_config" || unread.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--model_config: gpt2 has no setting \"", unread.front(), "\"",
+                   DidYouMean(unread.front(), {"n_layer", "n_embd", "n_head", "n_inner", "n_positions", "vocab_size",
+                                               "layer_norm_epsilon", "initializer_range"})));
+}
+
 absl::StatusOr<ModelSource> BuildGpt2(ModelConfig& config, const ModelOptions& options) {
   Gpt2Config c;
   ASSIGN_OR_RETURN(c.vocab_size, config.Integer("vocab_size", c.vocab_size, 1, kMaximumSize));
@@ -42,6 +52,8 @@ absl::StatusOr<ModelSource> BuildGpt2(ModelConfig& config, const ModelOptions& o
   ASSIGN_OR_RETURN(c.layer_norm_epsilon, config.Number("layer_norm_epsilon", c.layer_norm_epsilon, 1e-30, 1));
   ASSIGN_OR_RETURN(c.initializer_range, config.Number("initializer_range", c.initializer_range, 0, 1e6));
   RETURN_IF_ERROR(RefuseOtherFunctions(config));
+  // Before the sizes are judged: a mistyped n_head would leave its default to be blamed.
+  RETURN_IF_ERROR(RefuseUnknownKeys(config));
   c.dropout = options.dropout;
   RETURN_IF_ERROR(Validate(c));
   return ModelSource{Gpt2(c), {.prefix = "transformer.", .tied = {{"lm_head.weight", "transformer.wte.weight"}}}};
@@ -54,14 +66,7 @@ absl::StatusOr<ModelSource> BuildModel(const std::string& name, ModelConfig& con
     return absl::InvalidArgumentError(
         absl::StrCat("model=\"", name, "\" is not known; use gpt2", DidYouMean(name, {"gpt2"})));
   }
-  ASSIGN_OR_RETURN(ModelSource source, BuildGpt2(config, options));
-  const std::vector<std::string> unread = config.UnreadKeys();
-  if (config.source() == "--model_config" && !unread.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--model_config: ", name, " has no setting \"", unread.front(), "\"",
-        DidYouMean(unread.front(), {"n_layer", "n_embd", "n_head", "n_inner", "n_positions", "vocab_size"})));
-  }
-  return source;
+  return BuildGpt2(config, options);
 }
 
 }  // namespace reprise
