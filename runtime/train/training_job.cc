@@ -13,6 +13,9 @@
 namespace reprise {
 namespace {
 
+// Streams wait longer than collectives, whose errors say more: which rank did not come, and to what.
+constexpr double kGraceSeconds = 2;
+
 absl::Status CheckSameSchedule(Communicator& communicator, const Schedule& schedule) {
   ASSIGN_OR_RETURN(const std::vector<std::string> hashes,
                    AllGatherText(communicator, absl::StrCat(absl::Hex(schedule.Hash()))));
@@ -53,7 +56,7 @@ absl::Status TrainingJob::TakeMemory(const MachineOptions& machine) {
   ASSIGN_OR_RETURN(device_, MakeCpuDevice({.arena_bytes = plan_->device_bytes(),
                                            .threads = machine.threads,
                                            .stream_order = machine.stream_order,
-                                           .deadline_seconds = machine.deadline_seconds,
+                                           .deadline_seconds = machine.deadline_seconds + kGraceSeconds,
                                            .touch_arena = machine.touch_arena}));
   if (plan_->host_bytes() > 0) {
     ASSIGN_OR_RETURN(host_, HostPool::Create(plan_->host_bytes()));
