@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,11 @@ absl::Status CheckOptimizer(const TrainConfiguration& c) {
   RETURN_IF_ERROR(BelowOne("beta1", c.beta1));
   RETURN_IF_ERROR(BelowOne("beta2", c.beta2));
   RETURN_IF_ERROR(Positive("epsilon", c.epsilon));
+  // It would be 0 in float32, and 0 / 0 where a gradient is.
+  if (c.epsilon < std::numeric_limits<float>::min()) {
+    return Wrong("epsilon",
+                 absl::StrCat("must be at least ", std::numeric_limits<float>::min(), ", the smallest float32"));
+  }
   return NotNegative("clip_norm", c.clip_norm);
 }
 
