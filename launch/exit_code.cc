@@ -3,10 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "absl/strings/string_view.h"
 
@@ -51,11 +55,11 @@ void PrintError(const absl::Status& status) {
   std::fflush(stderr);
 }
 
-void WriteExitFile(int code) {
+bool WriteExitFile(int code) {
   const char* path = std::getenv("REPRISE_EXIT_FILE");
-  if (path == nullptr || *path == '\0') return;
+  if (path == nullptr || *path == '\0') return true;
   const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return;
+  if (file < 0) return errno != EEXIST;
   std::array<char, 4> text{};
   size_t length = 0;
   if (code >= 100) text[length++] = static_cast<char>('0' + code / 100 % 10);
@@ -64,6 +68,13 @@ void WriteExitFile(int code) {
   // A short write leaves a file that launch/run cannot read and passes over.
   [[maybe_unused]] const ssize_t written = write(file, text.data(), length);
   close(file);
+  return true;
+}
+
+void SpeakAlone(const absl::Status& status, int rank) {
+  constexpr auto kTurn = std::chrono::milliseconds(400);
+  std::this_thread::sleep_for(kTurn * std::min(rank, 8));
+  if (WriteExitFile(ExitCodeFor(status))) PrintError(status);
 }
 
 void ExitWith(int code) {

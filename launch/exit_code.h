@@ -40,10 +40,14 @@ bool IsFirstProcess();
 // Writes `reprise: <message>` and a newline to stderr as one line, whatever the message holds.
 void PrintError(const absl::Status& status);
 
-// Creates REPRISE_EXIT_FILE with `code`. Does nothing where the variable is unset or the file exists (an earlier
-// cause); a file that cannot be written is no error: launch/run then goes by mpirun's code. Async-signal-safe but for
-// getenv.
-void WriteExitFile(int code);
+// Creates REPRISE_EXIT_FILE with `code`. Does nothing where the variable is unset or the file exists; a file that
+// cannot be written is no error: launch/run then goes by mpirun's code. False where the file existed: there was an
+// earlier cause, and another rank of this host told it. Async-signal-safe but for getenv.
+bool WriteExitFile(int code);
+
+// For a rank whose error the others may come to know as well, but cannot agree on: prints it, and writes the exit file,
+// unless another rank has spoken. Lower ranks speak first; the caller's Abort ends the others while they wait.
+void SpeakAlone(const absl::Status& status, int rank);
 
 // Writes the exit file, flushes and exits. For processes without a communicator; with one, see Communicator::Abort.
 [[noreturn]] void ExitWith(int code);

@@ -54,8 +54,8 @@ bool Asks(absl::Span<const std::string> arguments, const char* what) {
 int Run(Subcommand subcommand, absl::Span<const std::string> arguments) {
   if (Asks(arguments, "help")) return Print(HelpText(subcommand));
   const absl::StatusOr<TrainConfiguration> configuration = Resolve(subcommand, arguments);
-  if (!configuration.ok()) return Fail(configuration.status());
-  return subcommand == Subcommand::kTrain ? TrainMain(*configuration) : PlanMain(*configuration);
+  if (subcommand == Subcommand::kTrain) return TrainMain(configuration);
+  return configuration.ok() ? PlanMain(*configuration) : Fail(configuration.status());
 }
 
 int Main(absl::Span<const std::string> arguments) {

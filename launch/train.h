@@ -6,9 +6,10 @@
 
 namespace reprise {
 
-// Trains as the validated `configuration` says and returns the exit code of this rank (launch/exit_code.h). Starts and
-// ends MPI; prints what went wrong once, on one rank, and writes the exit file.
-int TrainMain(const TrainConfiguration& configuration);
+// Trains as the validated `configuration` says, or tells all ranks why this one's flags are wrong, and returns the exit
+// code of this rank (launch/exit_code.h). Starts and ends MPI; prints what went wrong once, on one rank, and writes the
+// exit file.
+int TrainMain(const absl::StatusOr<TrainConfiguration>& configuration);
 
 }  // namespace reprise
 

@@ -36,8 +36,7 @@ namespace {
 // For what only this rank knows, in the middle of a step: the others would wait for it, so it ends them all.
 void EndAloneUnlessOk(const absl::Status& status, Communicator& communicator) {
   if (status.ok()) return;
-  PrintError(status);
-  WriteExitFile(ExitCodeFor(status));
+  SpeakAlone(status, communicator.rank());
   communicator.Abort(ExitCodeFor(status));
 }
 
@@ -49,6 +48,8 @@ class TrainingRun {
   absl::Status Run() {
     RETURN_IF_ERROR(CheckSameOnAllRanks(communicator_, ToToml(c_)));
     RETURN_IF_ERROR(Agree(communicator_, Prepare()));
+    RETURN_IF_ERROR(CheckSameData("--data", *data_));
+    if (validation_ != nullptr) RETURN_IF_ERROR(CheckSameData("--validation_data", *validation_));
     RETURN_IF_ERROR(Agree(communicator_, OpenOutputs()));
     Progress progress(steps_, !first_);
     progress.Note(MachineText());
@@ -111,6 +112,18 @@ class TrainingRun {
     options.verify_part = communicator_.rank();
     options.verify_parts = communicator_.size();
     return Dataset::Open(storage_, options);
+  }
+
+  // A file that was copied to each host may be an old one on some.
+  absl::Status CheckSameData(const char* flag, const Dataset& data) {
+    const absl::StatusOr<std::string> identity = data.Identity();
+    RETURN_IF_ERROR(Agree(communicator_, identity.status()));
+    ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGatherText(communicator_, *identity));
+    const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& text) { return text != all[0]; });
+    if (other == all.end()) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(flag, "=", data.path(), " differs between ranks: ", all[0], " on rank 0, ",
+                                            *other, " on rank ", other - all.begin(),
+                                            "; give every rank the same data"));
   }
 
   absl::Status CheckCheckpoint() {

@@ -1,5 +1,7 @@
 #include "runtime/train/dataset.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +14,7 @@ namespace reprise {
 namespace {
 
 constexpr int64_t kVerifyTokens = 1 << 18;  // at once
+constexpr int64_t kIdentityTokens = 4096;   // at each end of a file
 
 absl::StatusOr<std::vector<std::string>> FilesOf(Storage& storage, const std::string& path) {
   if (!storage.IsFolder(path)) return std::vector<std::string>{path};
@@ -74,6 +77,20 @@ absl::Status Dataset::Verify(const DatasetOptions& options) const {
     file_begin += file.tokens();
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Dataset::Identity() const {
+  std::vector<int32_t> sample;
+  uint64_t check = 0;
+  for (const TokenFile& file : files_) {
+    const int64_t count = std::min(file.tokens(), kIdentityTokens);
+    sample.resize(static_cast<size_t>(2 * count));
+    RETURN_IF_ERROR(file.Read(0, absl::MakeSpan(sample).first(static_cast<size_t>(count))));
+    RETURN_IF_ERROR(file.Read(file.tokens() - count, absl::MakeSpan(sample).last(static_cast<size_t>(count))));
+    check = XXH3_64bits_withSeed(sample.data(), sample.size() * sizeof(int32_t),
+                                 check + static_cast<uint64_t>(file.tokens() * file.token_bytes()));
+  }
+  return absl::StrCat(tokens_, " tokens, check ", absl::Hex(check, absl::kZeroPad16));
 }
 
 absl::Status Dataset::ReadWindow(int64_t window, absl::Span<int32_t> tokens, absl::Span<int32_t> labels) const {

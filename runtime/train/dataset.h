@@ -52,6 +52,10 @@ class Dataset {
   int64_t tokens() const { return tokens_; }    // of all files
   int64_t windows() const { return windows_; }  // of all files; 0 if no file is long enough
 
+  // "12345 tokens, check 0123456789abcdef": equal for equal data, so that ranks on several hosts can compare theirs.
+  // From the format, the sizes of the files, and the first and last tokens of each.
+  absl::StatusOr<std::string> Identity() const;
+
   // Both spans hold sequence_length() elements.
   absl::Status ReadWindow(int64_t window, absl::Span<int32_t> tokens, absl::Span<int32_t> labels) const;
 

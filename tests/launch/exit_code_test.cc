@@ -40,14 +40,14 @@ TEST(ExitFile, TheFirstCauseWins) {
   for (const int code : {2, 42, 143}) {
     const std::string path = folder.File(std::to_string(code));
     setenv("REPRISE_EXIT_FILE", path.c_str(), 1);
-    WriteExitFile(code);
-    WriteExitFile(5);
+    EXPECT_TRUE(WriteExitFile(code));
+    EXPECT_FALSE(WriteExitFile(5));
     EXPECT_EQ(Contents(path), std::to_string(code));
   }
   setenv("REPRISE_EXIT_FILE", folder.File("absent/file").c_str(), 1);
-  WriteExitFile(3);
+  EXPECT_TRUE(WriteExitFile(3));
   unsetenv("REPRISE_EXIT_FILE");
-  WriteExitFile(3);
+  EXPECT_TRUE(WriteExitFile(3));
 }
 
 TEST(ExitFile, ExitWithWritesAndExits) {
@@ -63,6 +63,17 @@ TEST(PrintError, IsOneLine) {
   ::testing::internal::CaptureStderr();
   PrintError(absl::DataLossError("a\nb\tc"));
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "reprise: a b c\n");
+}
+
+TEST(SpeakAlone, IsSilentWhereAnotherSpoke) {
+  const testing::TemporaryFolder folder;
+  setenv("REPRISE_EXIT_FILE", folder.File("code").c_str(), 1);
+  ::testing::internal::CaptureStderr();
+  SpeakAlone(absl::DataLossError("first"), 0);
+  SpeakAlone(absl::UnavailableError("second"), 1);
+  unsetenv("REPRISE_EXIT_FILE");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "reprise: first\n");
+  EXPECT_EQ(Contents(folder.File("code")), "3");
 }
 
 TEST(SameSettings, NamesTheFirstThatDiffers) {
