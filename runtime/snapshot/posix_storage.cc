@@ -106,7 +106,10 @@ class PosixFile : public RandomAccessFile {
       const ssize_t count = pread(fd_.get(), out.data() + done, static_cast<size_t>(wanted - done), offset + done);
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return ReadError("read", path_, errno);
-      if (count == 0) return Ended(offset, wanted, offset + done);
+      if (count == 0) {
+        struct stat info = {};
+        return Ended(offset, wanted, fstat(fd_.get(), &info) == 0 ? info.st_size : offset + done);
+      }
       done += count;
     }
     return absl::OkStatus();
