@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <thread>
 
 #include "runtime/snapshot/safetensors.h"
 #include "tests/launch/small_job.h"
@@ -146,9 +147,10 @@ TEST_F(ValidUse, FoldersWithAndWithoutPrefix) {
 }
 
 TEST_F(ValidUse, ThreadsAndCoresArePrinted) {
-  const Outcome outcome = Shell(Train(Flags("--threads=999")));
+  const unsigned threads = std::thread::hardware_concurrency() + 1;
+  const Outcome outcome = Shell(Train(Flags(absl::StrCat("--threads=", threads))));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-  EXPECT_THAT(outcome.output, HasSubstr("rank 0: 999 compute threads on"));
+  EXPECT_THAT(outcome.output, HasSubstr(absl::StrCat("rank 0: ", threads, " compute threads on")));
   EXPECT_THAT(outcome.output, HasSubstr("warning: "));
   EXPECT_THAT(Shell(Train(Flags(""))).output, HasSubstr("rank 0: 1 compute threads on"));
 }
