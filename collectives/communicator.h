@@ -69,7 +69,7 @@ class Communicator {
   // Bytes that the backend itself holds (staging, queues), on this rank.
   virtual int64_t overhead_bytes() const = 0;
 
-  // Ends every rank as soon as may be, with this exit code (see docs/interface: 2, 3, 4, 5, 6). Does not return.
+  // Ends every rank as soon as may be, with this exit code (see README.md). Does not return.
   [[noreturn]] virtual void Abort(int exit_code) = 0;
 };
 

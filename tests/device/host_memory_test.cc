@@ -77,9 +77,9 @@ TEST(PoisonDeathTest, TouchingItIsReported) {
   ASSERT_TRUE(memory.ok());
   PoisonBytes(memory->data() + 64, 128);
   const volatile std::byte* data = memory->data();
-  EXPECT_DEATH(static_cast<void>(data[100] == std::byte{0}), "use-after-poison");
+  EXPECT_DEATH(static_cast<void>(std::to_integer<int>(data[100])), "use-after-poison");
   UnpoisonBytes(memory->data() + 64, 128);
-  EXPECT_EQ(data[100], std::byte{0xFF});
+  EXPECT_EQ(std::to_integer<int>(data[100]), 0xFF);
 }
 #endif
 

@@ -116,10 +116,10 @@ TEST_F(LaunchRun, LetsRanksSaveAfterASignal) {
       "end() { sleep 2; echo saved; echo $1 >$REPRISE_EXIT_FILE; exit $1; }\n"
       "trap 'end 130' USR1; trap 'end 143' USR2\n"
       "touch $REPRISE_EXIT_FILE.$rank; for i in {1..600}; do sleep 0.1; done";
-  const Outcome terminated = WithRanks(save, "timeout --preserve-status -s TERM 4");
+  const Outcome terminated = WithRanks(save, "timeout --preserve-status -s TERM 12");
   EXPECT_EQ(terminated.exit_code, 143) << terminated.errors;
   EXPECT_THAT(terminated.output, HasSubstr("saved"));
-  const Outcome interrupted = WithRanks(save, "timeout --preserve-status -s INT 4");
+  const Outcome interrupted = WithRanks(save, "timeout --preserve-status -s INT 12");
   EXPECT_EQ(interrupted.exit_code, 130) << interrupted.errors;
   EXPECT_THAT(interrupted.output, HasSubstr("saved"));
 }
