@@ -56,7 +56,7 @@ std::unique_ptr<TrainingJob> MakeJob(const Model& model, const MemoryJob& what, 
 }
 
 // In a process of its own: exits with 0 where the rise is within 2 % of the prediction.
-[[noreturn]] void MeasureInThisProcess(const MemoryJob& what) {
+[[noreturn, maybe_unused]] void MeasureInThisProcess(const MemoryJob& what) {
   double ratio = 0;
   const Model model = Gpt2(what.model);
   RunRanks(1, [&](Communicator& communicator) {
