@@ -229,8 +229,11 @@ class ScheduledStep : public Step {
       for (const Operand& moment : state.moments) b.outputs.push_back(Address(moment) + call.first * 4);
       bound->calls.push_back(std::move(b));
     }
-    // Under `none` every rank holds the whole master: the copy in the compute type is a cast away.
-    if (whole && dtype_ == DType::kBFloat16) {
+    // Under `none` every rank holds the whole master, and the copy in the compute type is a cast away: only there does
+    // the schedule name that copy as written (with one rank a shard is as large as the unit under any sharding).
+    const bool casts = std::any_of(i.accesses.begin(), i.accesses.end(),
+                                   [&](const Access& access) { return access.item == state.whole.item; });
+    if (casts && dtype_ == DType::kBFloat16) {
       ASSIGN_OR_RETURN(BoundCall cast, CastCall(resources_.kernels, Address(i.to), Address(state.whole), i.count));
       bound->calls.push_back(std::move(cast));
     }
