@@ -60,11 +60,11 @@ TEST_F(TomlFile, LosesToTheCommandLine) {
 }
 
 TEST_F(TomlFile, GivesBackWhatWasWritten) {
-  const absl::StatusOr<TrainConfiguration> first = Resolve(
-      Subcommand::kTrain,
-      std::vector<std::string>{"--data=a \"b\"\\\n\x7f\xC3\xA9", "--epochs=2", "--dropout=0.1",
-                               "--learning_rate=0.30000000000000004", "--epsilon=1e-37", "--checkpoint=every:3",
-                               "--offload=activations", "--memory_budget=1GiB", "--stream_order=random:9"});
+  const absl::StatusOr<TrainConfiguration> first =
+      Resolve(Subcommand::kTrain,
+              std::vector<std::string>{"--data=a \"b\"\\\n\x7f\xC3\xA9", "--epochs=2", "--dropout=0.1",
+                                       "--learning_rate=0.30000000000000004", "--epsilon=1e-37", "--checkpoint=every:3",
+                                       "--offload=activations", "--memory_budget=1GiB", "--stream_order=random:9"});
   ASSERT_TRUE(first.ok()) << first.status();
   const absl::StatusOr<TrainConfiguration> second = Read(ToToml(*first));
   ASSERT_TRUE(second.ok()) << second.status();
