@@ -211,7 +211,6 @@ class ScheduledStep : public Step {
   }
 
   void BindReduce(const BoundInstruction& bound) {
-    if (gradient_shard_.empty()) gradient_shard_.resize(units_.units.size(), nullptr);
     gradient_shard_[static_cast<size_t>(bound.instruction->unit)] = Address(bound.instruction->to);
   }
 
@@ -237,7 +236,6 @@ class ScheduledStep : public Step {
       ASSIGN_OR_RETURN(BoundCall cast, CastCall(resources_.kernels, Address(i.to), Address(state.whole), i.count));
       bound->calls.push_back(std::move(cast));
     }
-    if (gradient_shard_.empty()) gradient_shard_.resize(units_.units.size(), nullptr);
     if (gradient_shard_[unit] == nullptr) gradient_shard_[unit] = Address(i.from);
     return Make(bound, [this, bound] { return skip_update_ ? absl::OkStatus() : RunCalls(bound); });
   }
@@ -367,7 +365,7 @@ class ScheduledStep : public Step {
   const bool training_;
   std::unique_ptr<MemoryGuard> guard_;
   std::vector<BoundInstruction> bound_;
-  std::vector<std::byte*> gradient_shard_;  // by unit
+  std::vector<std::byte*> gradient_shard_ = std::vector<std::byte*>(units_.units.size(), nullptr);  // by unit
 
   StepInput input_;
   StepValues values_;         // read by kernels
