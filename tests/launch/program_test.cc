@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -87,12 +88,12 @@ TEST(Program, OneRankSpeaks) {
 // launch/run with a script in place of reprise.
 class LaunchRun : public ::testing::Test {
  protected:
-  Outcome WithRanks(const std::string& script, const std::string& prefix = "") {
+  Outcome WithRanks(const std::string& script, const std::string& prefix = "", const std::string& suffix = "") {
     const std::string path = folder_.File("rank");
     std::ofstream(path) << "#!/bin/bash\nrank=$OMPI_COMM_WORLD_RANK\n" << script << "\n";
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    return Shell(
-        absl::StrCat("REPRISE_PROGRAM=", path, " ", prefix, " ", REPRISE_SOURCE_DIR, "/launch/run -np 2 train x"));
+    return Shell(absl::StrCat("REPRISE_PROGRAM=", path, " ", prefix, " ", REPRISE_SOURCE_DIR,
+                              "/launch/run -np 2 train x ", suffix));
   }
 
   testing::TemporaryFolder folder_;
@@ -111,17 +112,25 @@ TEST_F(LaunchRun, ExitsWithTheCodeOfTheRanks) {
   EXPECT_EQ(WithRanks("[[ $rank == 1 ]] && { echo 6 >$REPRISE_EXIT_FILE; kill -9 $$; }; sleep 100").exit_code, 6);
 }
 
+// Twice at once, as timeout(1) and batch systems do: to the script and to its group.
 TEST_F(LaunchRun, LetsRanksSaveAfterASignal) {
-  const std::string save =
-      "end() { sleep 2; echo saved; echo $1 >$REPRISE_EXIT_FILE; exit $1; }\n"
-      "trap 'end 130' USR1; trap 'end 143' USR2\n"
-      "touch $REPRISE_EXIT_FILE.$rank; for i in {1..600}; do sleep 0.1; done";
-  const Outcome terminated = WithRanks(save, "timeout --preserve-status -s TERM 12");
-  EXPECT_EQ(terminated.exit_code, 143) << terminated.errors;
-  EXPECT_THAT(terminated.output, HasSubstr("saved"));
-  const Outcome interrupted = WithRanks(save, "timeout --preserve-status -s INT 12");
-  EXPECT_EQ(interrupted.exit_code, 130) << interrupted.errors;
-  EXPECT_THAT(interrupted.output, HasSubstr("saved"));
+  for (const auto& [signal, exit_code] : {std::pair{"TERM", 143}, std::pair{"INT", 130}}) {
+    const std::string mark = folder_.File(signal);
+    const std::string save = absl::StrCat("end() { sleep 2; touch ", mark,
+                                          ".saved.$rank; echo $1 >$REPRISE_EXIT_FILE; exit $1; }\n"
+                                          "trap 'end 130' USR1; trap 'end 143' USR2\n"
+                                          "touch ",
+                                          mark, ".ready.$rank; for i in {1..600}; do sleep 0.1; done");
+    // A shell's background jobs ignore SIGINT, and so would theirs.
+    const Outcome outcome = WithRanks(save, "env --default-signal=INT",
+                                      absl::StrCat("& run=$!; until [ -e ", mark, ".ready.0 ] && [ -e ", mark,
+                                                   ".ready.1 ]; do sleep 0.1; done; kill -s ", signal,
+                                                   " $run; kill -s ", signal, " $run; wait $run"));
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.errors;
+    for (const char* rank : {"0", "1"}) {
+      EXPECT_TRUE(std::filesystem::exists(absl::StrCat(mark, ".saved.", rank))) << signal << " rank " << rank;
+    }
+  }
 }
 
 TEST_F(LaunchRun, RefusesInOneLine) {
