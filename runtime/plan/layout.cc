@@ -29,8 +29,9 @@ void FindPeak(const std::vector<LayoutItem>& items, Layout* layout) {
   }
 }
 
-// What is placed, in order of address: all of it, and apart for each slice of time, so that placing an item that lives
-// within one slice looks at its neighbours in time only.
+// What is placed, in order of address, apart for each slice of time, so that placing an item looks at its neighbours in
+// time only. Slices come in sizes, each four times the one before, and overlap by half: an item that lives no longer
+// than half a slice lies within one.
 class Board {
  public:
   struct Entry {
@@ -38,22 +39,26 @@ class Board {
   };
 
   Board(int64_t ticks, size_t items) {
-    const int64_t slices = std::max<int64_t>(static_cast<int64_t>(items) / kItemsASlice, 1);
-    ticks_a_slice_ = ticks / slices + 1;
-    slices_.resize(static_cast<size_t>(slices));
-    all_.reserve(items);
+    const int64_t finest = std::max<int64_t>(static_cast<int64_t>(items) / kItemsASlice, 1);
+    for (int64_t half = ticks / finest / 2 + 1;; half *= 4) {
+      levels_.push_back({half, std::vector<std::vector<Entry>>(static_cast<size_t>(ticks / half + 1))});
+      if (half > ticks) break;
+    }
   }
 
   void Add(const Entry& entry) {
-    Insert(entry, &all_);
-    for (size_t s = Slice(entry.first); s <= Slice(entry.last); ++s) Insert(entry, &slices_[s]);
+    for (Level& level : levels_) {
+      // Slice s holds the ticks [s - 1, s + 1) * half.
+      const auto first = static_cast<size_t>(entry.first / level.half);
+      const size_t last = std::min(static_cast<size_t>(entry.last / level.half) + 1, level.slices.size() - 1);
+      for (size_t s = first; s <= last; ++s) Insert(entry, &level.slices[s]);
+    }
   }
 
   // The lowest address from which `size` bytes are free over all of [first, last].
   int64_t LowestFree(int64_t size, int64_t first, int64_t last) const {
-    const std::vector<Entry>& entries = Slice(first) == Slice(last) ? slices_[Slice(first)] : all_;
     int64_t offset = 0;
-    for (const Entry& entry : entries) {
+    for (const Entry& entry : Around(first, last)) {
       if (entry.begin >= offset + size) break;
       if (entry.end > offset && entry.first <= last && first <= entry.last) offset = entry.end;
     }
@@ -63,7 +68,19 @@ class Board {
  private:
   static constexpr int64_t kItemsASlice = 64;
 
-  size_t Slice(int64_t tick) const { return static_cast<size_t>(tick / ticks_a_slice_); }
+  struct Level {
+    int64_t half = 1;  // ticks
+    std::vector<std::vector<Entry>> slices;
+  };
+
+  // The entries of the shortest slice that holds all of [first, last].
+  const std::vector<Entry>& Around(int64_t first, int64_t last) const {
+    for (const Level& level : levels_) {
+      const int64_t s = last / level.half;
+      if (s - first / level.half <= 1) return level.slices[static_cast<size_t>(s)];
+    }
+    return levels_.back().slices.front();  // not reached: the longest slice holds every tick
+  }
 
   static void Insert(const Entry& entry, std::vector<Entry>* entries) {
     entries->insert(std::upper_bound(entries->begin(), entries->end(), entry,
@@ -71,9 +88,7 @@ class Board {
                     entry);
   }
 
-  int64_t ticks_a_slice_ = 1;
-  std::vector<Entry> all_;
-  std::vector<std::vector<Entry>> slices_;
+  std::vector<Level> levels_;
 };
 
 struct Placement {

@@ -10,13 +10,17 @@ namespace reprise {
 
 enum class Keep : uint8_t {
   kEverything,  // all that backward reads
+  kSet,         // a saved set of the block's graph: what is missing runs again
   kBoundary,    // only the boundary before the segment; the layer's forward runs again
 };
 
 struct LayerPlan {
   Keep keep = Keep::kEverything;
+  int32_t set = -1;               // kSet: index into the saved sets of the layer's graph
   bool starts_segment = true;     // false: shares the boundary of the layer before (both kBoundary)
-  bool offload_boundary = false;  // the retained boundary before this layer waits in host memory; needs starts_segment
+  bool offload_boundary = false;  // the boundary before this layer waits in host memory; needs starts_segment
+  bool stays_gathered =
+      false;  // full sharding: parameters stay whole from forward to backward; no other layer in its segment
 };
 
 struct Plan {

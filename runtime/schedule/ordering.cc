@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <vector>
 
 #include "base/bytes.h"
@@ -37,33 +39,54 @@ std::vector<Use> UsesOf(const Schedule& schedule) {
   return uses;
 }
 
+// Who had which bytes last. An item that takes some over waits for their last owner only: that one waited for its own
+// predecessor, and an item's first use is before all others.
+class Owners {
+ public:
+  // Makes the item the owner of [begin, end) and calls `taken` with each former owner, perhaps more than once.
+  template <typename Taken>
+  void Take(int64_t begin, int64_t end, int32_t item, const Taken& taken) {
+    if (begin == end) return;
+    SplitAt(begin);
+    SplitAt(end);
+    const auto first = owners_.lower_bound(begin);
+    auto next = first;
+    for (; next != owners_.end() && next->first < end; ++next) {
+      if (next->second >= 0) taken(next->second);
+    }
+    owners_.erase(first, next);
+    owners_[begin] = item;
+  }
+
+ private:
+  void SplitAt(int64_t address) {
+    const auto after = owners_.upper_bound(address);
+    if (after != owners_.begin()) owners_.emplace_hint(after, address, std::prev(after)->second);
+  }
+
+  std::map<int64_t, int32_t> owners_ = {{0, -1}};  // from this address to the next; -1: nobody yet
+};
+
 // By instruction: what must be over before it because it takes over memory.
 std::vector<std::vector<int32_t>> Handovers(const Schedule& schedule) {
   const std::vector<Use> uses = UsesOf(schedule);
   std::vector<std::vector<int32_t>> before(schedule.instructions.size());
-  std::vector<int32_t> by_offset;
+  std::vector<int32_t> by_time;
   for (size_t i = 0; i < schedule.items.size(); ++i) {
-    if (!schedule.items[i].persistent() && uses[i].first >= 0) by_offset.push_back(static_cast<int32_t>(i));
+    if (!schedule.items[i].persistent() && uses[i].first >= 0) by_time.push_back(static_cast<int32_t>(i));
   }
-  std::sort(by_offset.begin(), by_offset.end(), [&](int32_t a, int32_t b) {
-    return schedule.items[static_cast<size_t>(a)].offset < schedule.items[static_cast<size_t>(b)].offset;
+  std::sort(by_time.begin(), by_time.end(), [&](int32_t a, int32_t b) {
+    return schedule.items[static_cast<size_t>(a)].first < schedule.items[static_cast<size_t>(b)].first;
   });
-  const auto pair = [&](int32_t earlier, int32_t later) {
-    const Item& a = schedule.items[static_cast<size_t>(earlier)];
-    const Item& b = schedule.items[static_cast<size_t>(later)];
-    if (a.memory != b.memory || a.last >= b.first) return;
-    for (const int32_t last : uses[static_cast<size_t>(earlier)].last) {
-      if (last >= 0) before[static_cast<size_t>(uses[static_cast<size_t>(later)].first)].push_back(last);
-    }
-  };
-  for (size_t x = 0; x < by_offset.size(); ++x) {
-    const Item& item = schedule.items[static_cast<size_t>(by_offset[x])];
+  std::array<Owners, 2> owners;  // by Memory
+  for (const int32_t index : by_time) {
+    const Item& item = schedule.items[static_cast<size_t>(index)];
     const int64_t end = item.offset + RoundUp(item.bytes, kItemAlignment);
-    for (size_t y = x + 1; y < by_offset.size(); ++y) {
-      if (schedule.items[static_cast<size_t>(by_offset[y])].offset >= end) break;
-      pair(by_offset[x], by_offset[y]);
-      pair(by_offset[y], by_offset[x]);
-    }
+    owners[static_cast<size_t>(item.memory)].Take(item.offset, end, index, [&](int32_t former) {
+      for (const int32_t last : uses[static_cast<size_t>(former)].last) {
+        if (last >= 0) before[static_cast<size_t>(uses[static_cast<size_t>(index)].first)].push_back(last);
+      }
+    });
   }
   return before;
 }

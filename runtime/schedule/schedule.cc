@@ -57,13 +57,18 @@ std::vector<int32_t> Schedule::ItemsAtPeak() const {
   return live;
 }
 
-std::string Schedule::InstructionText(int32_t index) const {
+std::string Schedule::InstructionLabel(int32_t index) const {
   const Instruction& i = instructions[static_cast<size_t>(index)];
   std::string text = InstructionKindName(i.kind);
   if (i.block >= 0) absl::StrAppend(&text, " block ", i.block);
   if (i.unit >= 0) absl::StrAppend(&text, " unit ", i.unit);
   if (i.micro_batch >= 0) absl::StrAppend(&text, " micro-batch ", i.micro_batch);
-  absl::StrAppend(&text, " [", StreamName(i.stream), "]");
+  return text;
+}
+
+std::string Schedule::InstructionText(int32_t index) const {
+  const Instruction& i = instructions[static_cast<size_t>(index)];
+  std::string text = absl::StrCat(InstructionLabel(index), " [", StreamName(i.stream), "]");
   if (!i.waits.empty()) absl::StrAppend(&text, " waits ", absl::StrJoin(i.waits, ", "));
   return text;
 }

@@ -121,7 +121,8 @@ struct Schedule {
   int32_t PeakInstruction() const;
   // Items live at the peak, largest first.
   std::vector<int32_t> ItemsAtPeak() const;
-  std::string InstructionText(int32_t instruction) const;  // "forward h.3 micro-batch 0 [compute] waits 4, 7"
+  std::string InstructionLabel(int32_t instruction) const;  // "forward block 3 micro-batch 0"
+  std::string InstructionText(int32_t instruction) const;   // "forward block 3 micro-batch 0 [compute] waits 4, 7"
   std::string ToString() const;
   uint64_t Hash() const;  // of all that must be equal between ranks
 };

@@ -126,7 +126,7 @@ class ScheduledStep : public Step {
       int64_t& highest = item.memory == Memory::kDevice ? bound->highest_device_byte : bound->highest_host_byte;
       highest = std::max(highest, item.offset + RoundUp(item.bytes, kItemAlignment));
     }
-    bound->label = schedule_.InstructionText(static_cast<int32_t>(bound - bound_.data()));
+    bound->label = schedule_.InstructionLabel(static_cast<int32_t>(bound - bound_.data()));
     switch (instruction.kind) {
       case InstructionKind::kForward:
       case InstructionKind::kHead:
