@@ -48,8 +48,11 @@ class TrainingRun {
   absl::Status Run() {
     RETURN_IF_ERROR(CheckSameOnAllRanks(communicator_, ToToml(c_)));
     RETURN_IF_ERROR(Agree(communicator_, Prepare()));
-    RETURN_IF_ERROR(CheckSameData("--data", *data_));
-    if (validation_ != nullptr) RETURN_IF_ERROR(CheckSameData("--validation_data", *validation_));
+    RETURN_IF_ERROR(CheckSameFiles("--data", c_.data, data_->Identity()));
+    if (validation_ != nullptr) {
+      RETURN_IF_ERROR(CheckSameFiles("--validation_data", c_.validation_data, validation_->Identity()));
+    }
+    if (checkpoint_ != nullptr) RETURN_IF_ERROR(CheckSameFiles("--init", c_.init, checkpoint_->Identity(expected_)));
     RETURN_IF_ERROR(Agree(communicator_, OpenOutputs()));
     Progress progress(steps_, !first_);
     progress.Note(MachineText());
@@ -115,25 +118,22 @@ class TrainingRun {
   }
 
   // A file that was copied to each host may be an old one on some.
-  absl::Status CheckSameData(const char* flag, const Dataset& data) {
-    const absl::StatusOr<std::string> identity = data.Identity();
+  absl::Status CheckSameFiles(const char* flag, const std::string& path, const absl::StatusOr<std::string>& identity) {
     RETURN_IF_ERROR(Agree(communicator_, identity.status()));
     ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGatherText(communicator_, *identity));
     const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& text) { return text != all[0]; });
     if (other == all.end()) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat(flag, "=", data.path(), " differs between ranks: ", all[0], " on rank 0, ",
-                                            *other, " on rank ", other - all.begin(),
-                                            "; give every rank the same data"));
+    return absl::DataLossError(absl::StrCat(flag, "=", path, " differs between ranks: ", all[0], " on rank 0, ", *other,
+                                            " on rank ", other - all.begin(), "; give every rank the same files"));
   }
 
   absl::Status CheckCheckpoint() {
-    std::vector<ExpectedTensor> expected;
     const Program program = TraceModel(setup_.source.model, {.sequences = 1, .sequence_length = 1});
     for (const Unit& unit : MakeUnits(program, 1).units) {
-      for (const UnitParameter& p : unit.parameters) expected.push_back({p.parameter->name(), p.parameter->shape()});
+      for (const UnitParameter& p : unit.parameters) expected_.push_back({p.parameter->name(), p.parameter->shape()});
     }
-    RETURN_IF_ERROR(checkpoint_->Check(expected));
-    leftover_ = checkpoint_->Leftover(expected);
+    RETURN_IF_ERROR(checkpoint_->Check(expected_));
+    leftover_ = checkpoint_->Leftover(expected_);
     return absl::OkStatus();
   }
 
@@ -257,6 +257,7 @@ class TrainingRun {
   std::optional<TrainingBatches> batches_;
   std::optional<ValidationBatches> validation_batches_;
   std::unique_ptr<HuggingFaceCheckpoint> checkpoint_;
+  std::vector<ExpectedTensor> expected_;  // of checkpoint_
   std::vector<std::string> leftover_;
   LearningRateSettings rate_;
   int64_t steps_ = 0;

@@ -1,6 +1,10 @@
 #include "runtime/snapshot/huggingface.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -150,6 +154,19 @@ std::vector<std::string> HuggingFaceCheckpoint::Leftover(absl::Span<const Expect
     if (wanted.count(&place) == 0 && !IsMaskBuffer(name, options_.prefix)) leftover.push_back(name);
   }
   return leftover;
+}
+
+absl::StatusOr<std::string> HuggingFaceCheckpoint::Identity(absl::Span<const ExpectedTensor> expected) const {
+  constexpr int64_t kSampledElements = 64;
+  std::vector<float> sample;
+  uint64_t check = 0;
+  for (const ExpectedTensor& tensor : expected) {
+    const int64_t elements = std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
+    sample.resize(static_cast<size_t>(std::min(elements, kSampledElements)));
+    RETURN_IF_ERROR(ReadRange(tensor.name, tensor.shape, 0, absl::MakeSpan(sample)));
+    check = XXH3_64bits_withSeed(sample.data(), sample.size() * sizeof(float), check);
+  }
+  return absl::StrCat("check ", absl::Hex(check, absl::kZeroPad16));
 }
 
 absl::Status HuggingFaceCheckpoint::ReadRange(const std::string& name, absl::Span<const int64_t> expected_shape,

@@ -292,6 +292,29 @@ TEST_F(BadInputOnRanks, OtherData) {
   Expect(Two("", absl::StrCat("--data=", File("two/data"))), kConfiguration, {"--data differs between ranks"});
 }
 
+TEST_F(BadInputOnRanks, OtherCheckpoint) {
+  const std::string flags =
+      Train(absl::StrCat("--init=model --data=", File("low.bin"), " --sequence_length=8 --micro_batch=2 --steps=1 ",
+                         "--data_format=text --threads=1"));
+  for (const char* host : {"one", "two"}) {
+    std::filesystem::create_directory(File(host));
+    std::filesystem::copy(FixturePath("gpt2"), File(absl::StrCat(host, "/model")));
+  }
+  Write("low.bin", std::string(1000, '\1'));
+  const std::string run =
+      absl::StrCat(kMpirun, " -np 1 -wdir ", File("one"), " ", flags, " : -np 1 -wdir ", File("two"), " ", flags);
+  EXPECT_EQ(Shell(run).exit_code, 0);
+  // Behind the header, whose length stands in the first eight bytes, the first number of the first tensor.
+  std::fstream file(File("two/model/model.safetensors"), std::ios::in | std::ios::out | std::ios::binary);
+  uint64_t header = 0;
+  file.read(reinterpret_cast<char*>(&header), sizeof(header));
+  const float other = 1.5F;
+  file.seekp(static_cast<std::streamoff>(sizeof(header) + header));
+  file.write(reinterpret_cast<const char*>(&other), sizeof(other));
+  file.close();
+  Expect(run, kData, {"--init=model differs between ranks", "rank 1"});
+}
+
 // llm.c's reader refuses what does not give each rank a window.
 TEST_F(BadInputOnRanks, AWindowForEachRank) {
   const std::string flags =
