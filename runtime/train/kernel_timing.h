@@ -1,0 +1,63 @@
+// Kernel timing: what each kernel of a schedule costs on this machine.
+//
+//   KernelTiming timing(probe.schedule, device);             // an arena of at least the schedule's size
+//   RETURN_IF_ERROR(timing.Bind(kernels));
+//   ASSIGN_OR_RETURN(int64_t nanoseconds, timing.Pass());    // of all compute instructions
+//   timing.Medians().at(spec.ToString());
+//
+// Kernels run in the schedule's own order on the device's compute stream, so that each finds in the caches about what a
+// step would leave there. Their inputs are what the arena holds, zeros at first: no kernel's time depends on values.
+#ifndef REPRISE_RUNTIME_TRAIN_KERNEL_TIMING_H_
+#define REPRISE_RUNTIME_TRAIN_KERNEL_TIMING_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "device/device.h"
+#include "runtime/schedule/schedule.h"
+#include "runtime/tensor/kernel_set.h"
+
+namespace reprise {
+
+class KernelTiming {
+ public:
+  // Both must outlive it.
+  KernelTiming(const Schedule& schedule, Device* device);
+
+  // Once, before Pass. `kernels` must have been made for the device's threads.
+  absl::Status Bind(KernelSet& kernels);
+
+  // Runs every call of the compute instructions once; returns how long that took. Samples of passes that the caller
+  // has disturbed on purpose are not to be kept.
+  absl::StatusOr<int64_t> Pass(bool keep_samples = true);
+
+  // Nanoseconds by KernelSpec::ToString(): the median over all calls and kept passes.
+  std::map<std::string, int64_t> Medians() const;
+
+ private:
+  struct TimedCall {
+    const Kernel* kernel = nullptr;
+    int32_t spec = 0;
+    std::vector<const std::byte*> inputs;
+    std::vector<std::byte*> outputs;
+    std::byte* scratch = nullptr;
+    uint32_t accumulate = 0;
+    int32_t block = 0;
+  };
+
+  std::byte* Address(const Operand& operand) const;
+
+  const Schedule& schedule_;
+  Device& device_;
+  const StepValues values_;
+  std::vector<TimedCall> calls_;
+  std::vector<std::vector<int64_t>> samples_;  // nanoseconds, by kernel of the schedule
+};
+
+}  // namespace reprise
+
+#endif  // REPRISE_RUNTIME_TRAIN_KERNEL_TIMING_H_

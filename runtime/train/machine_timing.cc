@@ -1,0 +1,246 @@
+#include "runtime/train/machine_timing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "offload/host_pool.h"
+#include "runtime/schedule/update_calls.h"
+#include "runtime/train/kernel_timing.h"
+
+namespace reprise {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kMostSeconds = 3;  // of passes over the kernels
+constexpr int kMostPasses = 9;
+constexpr int kTransfers = 7;  // timed for each size
+constexpr int64_t kSmallBytes = 64 << 10;
+constexpr int64_t kLargeBytes = 16 << 20;
+constexpr int64_t kUpdateElements = 1 << 20;
+constexpr int64_t kMillion = 1'000'000;
+
+int64_t NanosecondsSince(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+int64_t Median(std::vector<int64_t> samples) {
+  const auto middle = samples.begin() + static_cast<int64_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+// Starts one transfer of so many bytes, as the stream's work does; `done` as in Work.
+using Transfer = std::function<absl::Status(int64_t bytes, Completion* done)>;
+
+class MachineTiming {
+ public:
+  MachineTiming(const JobPlan& probe, Communicator& communicator, Device* device, HostStore* host)
+      : probe_(probe), communicator_(communicator), device_(*device), host_(*host), kernels_(probe.schedule, device) {}
+
+  absl::StatusOr<MachineTimes> Run(KernelSet& kernels) {
+    RETURN_IF_ERROR(kernels_.Bind(kernels));
+    RETURN_IF_ERROR(TimeKernels());
+    RETURN_IF_ERROR(TimeUpdate(kernels));
+    RETURN_IF_ERROR(TimeCopies());
+    RETURN_IF_ERROR(TimeCollectives());
+    return std::move(times_);
+  }
+
+ private:
+  absl::Status TimeKernels() {
+    RETURN_IF_ERROR(kernels_.Pass(/*keep_samples=*/false).status());
+    const Clock::time_point start = Clock::now();
+    std::vector<int64_t> passes;
+    do {
+      ASSIGN_OR_RETURN(const int64_t pass, kernels_.Pass());
+      passes.push_back(pass);
+    } while (passes.size() < kMostPasses && NanosecondsSince(start) < kMostSeconds * 1e9);
+    pass_ns_ = Median(passes);
+    times_.kernel_ns = kernels_.Medians();
+    return absl::OkStatus();
+  }
+
+  // The optimizer's rate, over the first parameters of the probe's largest unit.
+  absl::Status TimeUpdate(KernelSet& kernels) {
+    const int64_t elements = std::min(kUpdateElements, scratch_bytes() / 4 / 4);
+    if (elements <= 0) return absl::OkStatus();
+    KernelSpec spec =
+        UpdateCalls(probe_.units.units[0], 0, probe_.units.units[0].shard_elements, probe_.options.optimizer)[0].spec;
+    for (TensorType& type : spec.inputs) type.shape = {elements};
+    for (TensorType& type : spec.outputs) type.shape = {elements};
+    ASSIGN_OR_RETURN(const Kernel* kernel, kernels.Get(spec));
+    const std::byte* gradient = device_.arena();
+    std::vector<std::byte*> outputs;
+    for (size_t k = 0; k < spec.outputs.size(); ++k) {
+      outputs.push_back(device_.arena() + static_cast<int64_t>(k + 1) * elements * 4);
+    }
+    std::vector<int64_t> samples;
+    const StepValues values{.gradient_scale = 0};
+    for (int i = 0; i < kTransfers; ++i) {
+      Work work;
+      work.run = [&] {
+        const Clock::time_point start = Clock::now();
+        kernel->Run({.inputs = {&gradient, 1}, .outputs = outputs, .step = &values});
+        samples.push_back(NanosecondsSince(start));
+        return absl::OkStatus();
+      };
+      device_.Enqueue(Stream::kCompute, &work);
+      RETURN_IF_ERROR(device_.Synchronize());
+    }
+    times_.update_picoseconds_per_element = Median(samples) * 1000 / elements + 1;
+    return absl::OkStatus();
+  }
+
+  absl::Status TimeCopies() {
+    RETURN_IF_ERROR(TimeTransfer(Stream::kOffload, [this](int64_t bytes, Completion* /*done*/) {
+      return host_.Write(0, {device_.arena(), static_cast<size_t>(bytes)});
+    }));
+    return TimeTransfer(Stream::kReload, [this](int64_t bytes, Completion* /*done*/) {
+      return host_.Read(0, {device_.arena(), static_cast<size_t>(bytes)});
+    });
+  }
+
+  absl::Status TimeCollectives() {
+    const int ranks = communicator_.size();
+    RETURN_IF_ERROR(TimeTransfer(Stream::kGather, [this, ranks](int64_t bytes, Completion* done) {
+      communicator_.AllGather(Sequence::kGather,
+                              {.label = "timing", .whole = device_.arena(), .shard_bytes = bytes / ranks}, done);
+      return absl::OkStatus();
+    }));
+    RETURN_IF_ERROR(TimeTransfer(Stream::kReduce, [this, ranks](int64_t bytes, Completion* done) {
+      const int64_t elements = bytes / ranks / 4;
+      auto* whole = reinterpret_cast<float*>(device_.arena());
+      communicator_.ReduceScatter(Sequence::kReduce,
+                                  {.label = "timing",
+                                   .whole = whole,
+                                   .shard = whole + communicator_.rank() * elements,
+                                   .shard_elements = elements},
+                                  done);
+      return absl::OkStatus();
+    }));
+    times_.scalars_ns = times_.transfer[static_cast<size_t>(Stream::kReduce)].latency_ns;
+    return absl::OkStatus();
+  }
+
+  // Transfers of one size, one after the other on `stream`: nanoseconds for each.
+  absl::StatusOr<int64_t> TimeAlone(Stream stream, const Transfer& transfer, int64_t bytes) {
+    std::vector<int64_t> samples;
+    Completion done;
+    Work work;
+    if (stream == Stream::kGather || stream == Stream::kReduce) work.completion = &done;
+    work.run = [&] { return transfer(bytes, &done); };
+    for (int i = 0; i < kTransfers; ++i) {
+      RETURN_IF_ERROR(Barrier(communicator_));
+      const Clock::time_point start = Clock::now();
+      device_.Enqueue(stream, &work);
+      RETURN_IF_ERROR(device_.Synchronize());
+      samples.push_back(NanosecondsSince(start));
+    }
+    return Median(samples);
+  }
+
+  absl::Status TimeTransfer(Stream stream, const Transfer& transfer) {
+    const auto s = static_cast<size_t>(stream);
+    const int64_t large =
+        std::min(kLargeBytes, scratch_bytes()) / (communicator_.size() * 128) * (communicator_.size() * 128);
+    const int64_t small =
+        std::min(kSmallBytes, large / 16) / (communicator_.size() * 128) * (communicator_.size() * 128);
+    if (small <= 0) return absl::OkStatus();  // a probe of next to nothing
+    ASSIGN_OR_RETURN(const int64_t small_ns, TimeAlone(stream, transfer, small));
+    ASSIGN_OR_RETURN(const int64_t large_ns, TimeAlone(stream, transfer, large));
+    TransferTime& time = times_.transfer[s];
+    time.picoseconds_per_byte = std::max<int64_t>((large_ns - small_ns) * 1000 / (large - small), 1);
+    time.latency_ns = std::max<int64_t>(small_ns - small * time.picoseconds_per_byte / 1000, 0);
+    return TimeBeside(stream, transfer, large, large_ns);
+  }
+
+  // A pass over the kernels with transfers beside it, of about half its length: what the pass takes longer is lost.
+  absl::Status TimeBeside(Stream stream, const Transfer& transfer, int64_t bytes, int64_t transfer_ns) {
+    // All ranks make the same number of collectives: the smallest that any wants.
+    const int64_t wanted = std::clamp<int64_t>(pass_ns_ / 2 / std::max<int64_t>(transfer_ns, 1), 1, 64);
+    ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGatherText(communicator_, absl::StrCat(wanted)));
+    int64_t count = wanted;
+    for (const std::string& text : all) {
+      int64_t theirs = wanted;
+      if (absl::SimpleAtoi(text, &theirs)) count = std::min(count, theirs);
+    }
+    Completion done;
+    Work work;
+    if (stream == Stream::kGather || stream == Stream::kReduce) work.completion = &done;
+    work.run = [&] { return transfer(bytes, &done); };
+    std::vector<int64_t> lost;
+    for (int i = 0; i < 3; ++i) {
+      RETURN_IF_ERROR(Barrier(communicator_));
+      for (int64_t k = 0; k < count; ++k) device_.Enqueue(stream, &work);
+      ASSIGN_OR_RETURN(const int64_t pass, kernels_.Pass(/*keep_samples=*/false));
+      lost.push_back(std::max<int64_t>(pass - pass_ns_, 0));
+    }
+    times_.interference_millionths[static_cast<size_t>(stream)] =
+        std::min(Median(lost) * kMillion / (count * transfer_ns), 2 * kMillion);
+    return absl::OkStatus();
+  }
+
+  int64_t scratch_bytes() const { return std::min(device_.arena_bytes(), host_.bytes()); }
+
+  const JobPlan& probe_;
+  Communicator& communicator_;
+  Device& device_;
+  HostStore& host_;
+  KernelTiming kernels_;
+  MachineTimes times_;
+  int64_t pass_ns_ = 0;
+};
+
+}  // namespace
+
+Model OneLayerOfEach(const Model& model, const BatchShape& shape) {
+  const Program program = TraceModel(model, shape);
+  Model probe = model;
+  probe.blocks.clear();
+  std::set<int32_t> seen;
+  for (size_t b = 0; b < model.blocks.size(); ++b) {
+    const bool end = b == 0 || b + 1 == model.blocks.size();
+    if (end || seen.insert(program.blocks[b].graph).second) probe.blocks.push_back(model.blocks[b]);
+  }
+  return probe;
+}
+
+absl::StatusOr<MachineTimes> TimeMachine(const Model& model, const JobOptions& options, const MachineOptions& machine,
+                                         Communicator& communicator) {
+  JobOptions o = options;
+  o.checkpoint = "all";
+  o.offload_activations = false;
+  o.memory_budget_bytes = 0;
+  o.accumulation = 1;
+  o.evaluates = false;
+  const Model layers = OneLayerOfEach(model, {o.micro_batch, o.sequence_length, o.dtype, /*training=*/true});
+  KernelSet kernels({.kind = machine.kernels, .threads = machine.threads});
+  ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> probe, MakeJobPlan(layers, o, communicator.size(), kernels));
+  // At least what the timed transfers move.
+  const int64_t arena_bytes = std::max(probe->device_bytes(), kLargeBytes);
+  absl::StatusOr<std::unique_ptr<Device>> device = MakeCpuDevice(
+      {.arena_bytes = arena_bytes, .threads = machine.threads, .deadline_seconds = machine.deadline_seconds});
+  absl::StatusOr<std::unique_ptr<HostPool>> host = HostPool::Create(kLargeBytes);
+  RETURN_IF_ERROR(Agree(communicator, device.ok() ? host.status() : device.status()));
+  absl::StatusOr<MachineTimes> mine = MachineTiming(*probe, communicator, device->get(), host->get()).Run(kernels);
+  RETURN_IF_ERROR(Agree(communicator, mine.status()));
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGatherText(communicator, mine->ToText()));
+  MachineTimes slowest;
+  for (const std::string& text : all) {
+    ASSIGN_OR_RETURN(const MachineTimes times, MachineTimes::FromText(text));
+    slowest.TakeSlower(times);
+  }
+  return slowest;
+}
+
+}  // namespace reprise
