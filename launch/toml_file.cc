@@ -3,10 +3,6 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <filesystem>
-#include <memory>
-#include <sstream>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -17,28 +13,10 @@
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
 #include "launch/command_line.h"
+#include "launch/toml_table.h"
 
 namespace reprise {
 namespace {
-
-constexpr size_t kLargestFileBytes = size_t{1} << 20;
-
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    return absl::InvalidArgumentError(absl::StrCat("--config=", path, " is no file that can be read"));
-  }
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (file == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("--config=", path, " is no file that can be read"));
-  }
-  std::string text(kLargestFileBytes + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (text.size() > kLargestFileBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("--config=", path, " is larger than 1 MiB: no configuration"));
-  }
-  return text;
-}
 
 std::string TypeWords(const toml::node& node) {
   switch (node.type()) {
@@ -114,22 +92,10 @@ absl::StatusOr<Assignment> ReadKey(const std::vector<std::string>& names, const 
   return assignment;
 }
 
-// toml++ reports bad text by an exception; it ends here.
-absl::StatusOr<toml::table> ParseToml(const std::string& path, const std::string& text) {
-  try {
-    return toml::parse(text, path);
-  } catch (const toml::parse_error& error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ":", error.source().begin.line,
-                     ": not TOML: ", absl::string_view(error.description().data(), error.description().size())));
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<Assignment>> ReadTomlFile(Subcommand subcommand, const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
-  ASSIGN_OR_RETURN(const toml::table table, ParseToml(path, text));
+  ASSIGN_OR_RETURN(const toml::table table, ReadTomlTable("--config", path));
   const std::vector<std::string> names = FlagNames(subcommand);
   // A table is sorted by key; errors are wanted in the order of the lines.
   std::vector<std::pair<int64_t, std::string>> keys;

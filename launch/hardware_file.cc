@@ -1,0 +1,67 @@
+#include "launch/hardware_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
+#include "base/status_macros.h"
+#include "launch/toml_table.h"
+
+namespace reprise {
+namespace {
+
+constexpr char kSuffix[] = ".toml";
+
+std::vector<std::string> KnownNames() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(REPRISE_HARDWARE_FOLDER, error)) {
+    if (entry.path().extension() == kSuffix) names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<std::string> PathOf(const std::string& name) {
+  if (absl::StrContains(name, "/") || absl::EndsWith(name, kSuffix)) return name;
+  const std::vector<std::string> known = KnownNames();
+  if (std::find(known.begin(), known.end(), name) != known.end()) {
+    return absl::StrCat(REPRISE_HARDWARE_FOLDER, "/", name, kSuffix);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--hardware=", name, " is not known; use one of ",
+                                                 absl::StrJoin(known, ", "), ", or the path of a .toml file"));
+}
+
+absl::Status SetNumber(const std::string& path, const std::string& key, const toml::node& node, Hardware* hardware) {
+  const std::string place = absl::StrCat(path, ":", node.source().begin.line, ": ");
+  std::vector<std::string> names;
+  for (const auto& [name, number] : NumbersOf(hardware)) {
+    names.push_back(name);
+    if (name != key) continue;
+    if (!node.is_number()) {
+      return absl::InvalidArgumentError(absl::StrCat(place, key, " is not a number; give it as ", key, " = 1e9"));
+    }
+    *number = *node.value<double>();
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(place, "unknown key '", key, "'", DidYouMean(key, names)));
+}
+
+}  // namespace
+
+absl::StatusOr<Hardware> ReadHardware(const std::string& name) {
+  ASSIGN_OR_RETURN(const std::string path, PathOf(name));
+  ASSIGN_OR_RETURN(const toml::table table, ReadTomlTable("--hardware", path));
+  Hardware hardware;
+  hardware.name = std::filesystem::path(path).stem().string();
+  for (const auto& [key, node] : table) RETURN_IF_ERROR(SetNumber(path, std::string(key.str()), node, &hardware));
+  RETURN_IF_ERROR(CheckHardware(hardware));
+  return hardware;
+}
+
+}  // namespace reprise
