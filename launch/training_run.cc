@@ -28,6 +28,7 @@
 #include "runtime/train/dataset.h"
 #include "runtime/train/learning_rate.h"
 #include "runtime/train/metrics.h"
+#include "runtime/train/trace.h"
 #include "runtime/train/training_job.h"
 
 namespace reprise {
@@ -63,6 +64,7 @@ class TrainingRun {
       ASSIGN_OR_RETURN(StepMetrics metrics, TrainStep(step, &progress));
       const bool last = step + 1 == steps_;
       if (last && !c_.dump_gradients.empty()) RETURN_IF_ERROR(Agree(communicator_, WriteGradients()));
+      if (last && !c_.trace.empty()) RETURN_IF_ERROR(Agree(communicator_, WriteTrace(step + 1)));
       if (validation_ != nullptr && (last || (c_.validation_every > 0 && (step + 1) % c_.validation_every == 0))) {
         ASSIGN_OR_RETURN(metrics.validation_loss,
                          ValidationLoss(*validation_batches_, *job_, communicator_, &progress));
@@ -143,6 +145,9 @@ class TrainingRun {
     if (!c_.metrics.empty()) {
       ASSIGN_OR_RETURN(MetricsWriter metrics, MetricsWriter::Open(storage_, c_.metrics, LineStreamMode::kReplace));
       metrics_.emplace(std::move(metrics));
+    }
+    if (!c_.trace.empty()) {
+      ASSIGN_OR_RETURN(trace_, storage_.Create(c_.trace));
     }
     return absl::OkStatus();
   }
@@ -236,6 +241,15 @@ class TrainingRun {
     return WriteGradientFile(gradients_.get(), *job_, last_count_ > 0 ? 1.0 / static_cast<double>(last_count_) : 0.0);
   }
 
+  // Of the last step, on rank 0.
+  absl::Status WriteTrace(int64_t step) {
+    if (!first_) return absl::OkStatus();
+    const std::string text =
+        TraceJson(job_->plan(), job_->timeline(), {.program = "reprise " REPRISE_VERSION, .step = step});
+    RETURN_IF_ERROR(trace_->Append({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
+    return trace_->Finish();
+  }
+
   // What the same job would take with checkpoint=none; 0 where that cannot be said.
   int64_t UncheckpointedPeak() const {
     JobOptions options = setup_.options;
@@ -263,6 +277,7 @@ class TrainingRun {
   int64_t steps_ = 0;
   int threads_ = 1;
   std::optional<MetricsWriter> metrics_;
+  std::unique_ptr<AtomicFile> trace_;
   std::unique_ptr<SafetensorsWriter> gradients_;
   std::unique_ptr<TrainingJob> job_;
   RunTable table_;

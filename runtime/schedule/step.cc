@@ -21,7 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+int64_t NanosecondsSince(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
 
 // A kernel call with its addresses.
 struct BoundCall {
@@ -42,7 +44,6 @@ struct BoundInstruction {
   int64_t highest_device_byte = 0;
   int64_t highest_host_byte = 0;
   bool recorded = false;  // somebody waits for it
-  double seconds = 0;     // of the last run; written by its stream, read after Synchronize
 };
 
 class ScheduledStep : public Step {
@@ -66,6 +67,8 @@ class ScheduledStep : public Step {
                                               resources_.device->arena_bytes()));
     }
     bound_ = std::vector<BoundInstruction>(schedule_.instructions.size());
+    timeline_.start_ns.assign(bound_.size(), 0);
+    timeline_.end_ns.assign(bound_.size(), 0);
     for (size_t i = 0; i < bound_.size(); ++i) {
       bound_[i].instruction = &schedule_.instructions[i];
       RETURN_IF_ERROR(BindInstruction(&bound_[i]));
@@ -83,8 +86,10 @@ class ScheduledStep : public Step {
             static_cast<size_t>(units_.units[static_cast<size_t>(unit)].shard_elements)};
   }
 
+  const Timeline& timeline() const override { return timeline_; }
+
   absl::StatusOr<StepResult> Run(const StepInput& input) override {
-    const Clock::time_point start = Clock::now();
+    start_ = Clock::now();
     input_ = input;
     values_ = {.seed = input.seed, .step = input.step, .learning_rate = input.learning_rate, .gradient_scale = 1};
     scalars()[kCountScalar] = static_cast<double>(input.counted_labels);
@@ -97,7 +102,7 @@ class ScheduledStep : public Step {
     const absl::Status status = device.Synchronize();
     if (guard_ != nullptr) guard_->EndStep();
     RETURN_IF_ERROR(status);
-    return Collect(SecondsSince(start));
+    return Collect(1e-9 * static_cast<double>(NanosecondsSince(start_)));
   }
 
  private:
@@ -164,14 +169,16 @@ class ScheduledStep : public Step {
   template <typename Run>
   absl::Status Make(BoundInstruction* bound, Run run, bool asynchronous = false) {
     if (asynchronous) bound->work.completion = &bound->completion;
-    bound->work.run = [this, bound, run]() -> absl::Status {
+    const auto index = static_cast<size_t>(bound - bound_.data());
+    bound->work.run = [this, bound, run, index]() -> absl::Status {
       if (guard_ != nullptr) guard_->Begin(*bound->instruction);
-      const Clock::time_point start = Clock::now();
-      absl::Status status = run();
-      bound->seconds = SecondsSince(start);
-      return status;
+      timeline_.start_ns[index] = NanosecondsSince(start_);
+      return run();
     };
-    if (guard_ != nullptr) bound->work.done = [this, bound] { guard_->End(*bound->instruction); };
+    bound->work.done = [this, bound, index] {
+      timeline_.end_ns[index] = NanosecondsSince(start_);
+      if (guard_ != nullptr) guard_->End(*bound->instruction);
+    };
     return absl::OkStatus();
   }
 
@@ -333,15 +340,17 @@ class ScheduledStep : public Step {
     r.gradient_norm = norm_;
     r.counted_labels = training_ ? total_count_ : input_.counted_labels;
     r.updated = training_ && !skip_update_;
-    for (const BoundInstruction& bound : bound_) {
+    for (size_t index = 0; index < bound_.size(); ++index) {
+      const BoundInstruction& bound = bound_[index];
       const Instruction& i = *bound.instruction;
+      const double run_seconds = 1e-9 * static_cast<double>(timeline_.end_ns[index] - timeline_.start_ns[index]);
       r.peak_device_bytes = std::max(r.peak_device_bytes, bound.highest_device_byte);
       r.peak_host_bytes = std::max(r.peak_host_bytes, bound.highest_host_byte);
       if (i.kind == InstructionKind::kGather) ++r.gathers;
       if (i.kind == InstructionKind::kOffload) r.offloaded_bytes += i.count;
-      if (i.kind == InstructionKind::kForward) r.forward_seconds += bound.seconds;
+      if (i.kind == InstructionKind::kForward) r.forward_seconds += run_seconds;
       if (i.kind == InstructionKind::kRecompute) {
-        r.recompute_seconds += bound.seconds;
+        r.recompute_seconds += run_seconds;
         r.recomputed_flops += i.flops;
       } else {
         r.flops += i.flops;
@@ -373,6 +382,8 @@ class ScheduledStep : public Step {
   double loss_ = 0;
   double norm_ = 0;
   int64_t total_count_ = 0;
+  Clock::time_point start_;  // of the last Run
+  Timeline timeline_;        // each entry is written by its instruction's stream, and read after Synchronize
 };
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "runtime/fsdp/unit.h"
 #include "runtime/schedule/optimizer_settings.h"
 #include "runtime/schedule/schedule.h"
+#include "runtime/schedule/timeline.h"
 #include "runtime/tensor/kernel_set.h"
 
 namespace reprise {
@@ -75,6 +76,10 @@ class Step {
 
   // Runs every instruction and waits for the end. OutOfRange where loss or norm is not finite: nothing was updated.
   virtual absl::StatusOr<StepResult> Run(const StepInput& input) = 0;
+
+  // When each instruction of the last Run that returned OK began and ended on this rank, from the beginning of that
+  // Run. A collective begins when this rank starts it, and ends when this rank's part is complete.
+  virtual const Timeline& timeline() const = 0;
 
   // This rank's shard of a unit's summed gradients of the last Run, not yet divided by the count. Valid until the next
   // Run of any step on the device.

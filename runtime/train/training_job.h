@@ -50,6 +50,7 @@ class TrainingJob {
   absl::Span<int32_t> tokens(int micro_batch) { return step_->tokens(micro_batch); }
   absl::Span<int32_t> labels(int micro_batch) { return step_->labels(micro_batch); }
   absl::StatusOr<StepResult> Step(const StepInput& input) { return step_->Run(input); }
+  const Timeline& timeline() const { return step_->timeline(); }  // of the last Step
 
   // Forward only, for options.evaluates: fills micro-batch 0's buffers itself. The sum of -log p over the labels of
   // this rank that count.
