@@ -16,6 +16,9 @@ namespace {
 
 constexpr int64_t kUnit = 256;  // sizes in the program are counts of it: small whole numbers, exact in doubles
 
+constexpr char kExactly[] = "-ratioGap 0 -allowableGap 0 -integerTolerance 1e-9 -primalTolerance 1e-9";
+constexpr int kMostNodes = 1000;  // not seconds, so that every machine gives up on the same problems
+
 bool RunsWell(const std::string& command) { return std::system(command.c_str()) == 0; }  // NOLINT(cert-env33-c)
 
 std::string ReadAll(const std::string& path) {
@@ -172,10 +175,8 @@ MilpAnswer PlanMilp::Solve(const std::string& objective, const std::string& rows
   }
   MilpAnswer answer;
   const std::string result = folder.File("result");
-  RunsWell(absl::StrCat("cbc '", folder.File("plan.lp"),
-                        "' -ratioGap 0 -allowableGap 0 -integerTolerance 1e-9 -primalTolerance 1e-9 -sec 120 -solve "
-                        "-solution '",
-                        result, "' >'", folder.File("log"), "' 2>&1"));
+  RunsWell(absl::StrCat("cbc '", folder.File("plan.lp"), "' ", kExactly, " -maxNodes ", kMostNodes,
+                        " -solve -solution '", result, "' >'", folder.File("log"), "' 2>&1"));
   const std::vector<std::string> lines = absl::StrSplit(ReadAll(result), '\n');
   const std::vector<std::string> head = absl::StrSplit(lines.front(), ' ', absl::SkipEmpty());
   answer.feasible = !head.empty() && head.front() == "Optimal";
