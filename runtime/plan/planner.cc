@@ -1,0 +1,175 @@
+#include "runtime/plan/planner.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "runtime/plan/search/label_walk.h"
+#include "runtime/plan/search/least_peak.h"
+#include "runtime/plan/search/lower_bound.h"
+#include "runtime/plan/search/move_times.h"
+#include "runtime/plan/search/trellis.h"
+
+namespace reprise {
+namespace {
+
+// More than any plan needs (CheckProfile), and sums with it do not overflow.
+constexpr int64_t kNoBudget = int64_t{1} << 61;
+
+constexpr int64_t kFewLabels = 64;  // a cut, in the first walk, whose plan prunes the next
+constexpr int64_t kGrowth = 16;     // of their number from walk to walk
+
+// Each number that can be wrong, in a sentence.
+absl::Status CheckLimits(const PlanLimits& limits) {
+  if (limits.memory_budget_bytes < 0 || limits.host_budget_bytes < 0) {
+    return absl::InvalidArgumentError("planner: budgets must not be negative");
+  }
+  if (limits.smallest_prefetch < 0 || limits.largest_prefetch > kMostPrefetch ||
+      limits.smallest_prefetch > limits.largest_prefetch) {
+    return absl::InvalidArgumentError(absl::StrCat("planner: prefetch from ", limits.smallest_prefetch, " to ",
+                                                   limits.largest_prefetch, "; it must be a range within 0 to 3"));
+  }
+  if (limits.longest_segment < 1 || limits.most_labels < 1) {
+    return absl::InvalidArgumentError("planner: longest_segment and most_labels must be at least 1");
+  }
+  return absl::OkStatus();
+}
+
+// Without gathers the depth of prefetch changes nothing.
+int LargestPrefetch(const Profile& profile, const PlanLimits& limits) {
+  return profile.gathers ? limits.largest_prefetch : limits.smallest_prefetch;
+}
+
+// What is known of all depths so far.
+struct Best {
+  std::optional<Plan> plan;
+  int64_t time_ns = INT64_MAX;  // of one micro-batch
+  int64_t retained_bytes = 0;
+  int64_t bound_ns = INT64_MAX;  // likewise
+};
+
+// The plans of one prefetch depth.
+class DepthSearch {
+ public:
+  DepthSearch(const Profile& profile, const PlanLimits& limits, int prefetch)
+      : limits_(limits),
+        prefetch_(prefetch),
+        budget_(std::min(limits.memory_budget_bytes, kNoBudget)),
+        trellis_(BuildTrellis(profile, limits, prefetch)) {}
+
+  int64_t SmallestBudget() const { return SmallestPeak(trellis_, LeastPeaks(trellis_, limits_.host_budget_bytes)); }
+
+  // Walks with more and more labels, each pruned by the best plan so far, until nothing was dropped that could be as
+  // good, or there are as many as there may be.
+  void Improve(Best* best) {
+    const MoveTimes times(trellis_);
+    PeakNeeds needs;
+    const bool host_binds = HostMayBind(trellis_, limits_.host_budget_bytes);
+    if (host_binds) needs = LeastPeaks(trellis_, limits_.host_budget_bytes);
+    LowerBound bound(trellis_, times, budget_);
+    const int64_t most = std::max<int64_t>(limits_.most_labels / (trellis_.layers() + 1), 1);
+    for (int64_t labels = std::min(kFewLabels, most);; labels = std::min(labels * kGrowth, most)) {
+      WalkResult result = LabelWalk(trellis_, times, bound, host_binds ? &needs : nullptr,
+                                    {.memory_budget_bytes = budget_,
+                                     .host_budget_bytes = limits_.host_budget_bytes,
+                                     .slowest_ns = best->time_ns,
+                                     .labels_a_cut = labels})
+                              .Run();
+      Take(result, best);
+      const bool complete = result.dropped_ns == INT64_MAX || result.dropped_ns > best->time_ns;
+      if (complete || labels == most) {
+        best->bound_ns = std::min({best->bound_ns, result.dropped_ns, best->time_ns});
+        return;
+      }
+      if (times.forward().count + times.backward().count > 2) bound.Refine(std::move(result.references));
+    }
+  }
+
+ private:
+  void Take(const WalkResult& result, Best* best) const {
+    if (!result.found()) return;
+    const bool better = result.time_ns < best->time_ns ||
+                        (result.time_ns == best->time_ns &&
+                         (result.retained_bytes < best->retained_bytes || best->plan->prefetch == prefetch_));
+    if (best->plan && !better) return;
+    best->plan = PlanOf(trellis_, result.path);
+    best->plan->prefetch = prefetch_;
+    best->time_ns = result.time_ns;
+    best->retained_bytes = result.retained_bytes;
+  }
+
+  const PlanLimits& limits_;
+  const int prefetch_;
+  const int64_t budget_;
+  const Trellis trellis_;
+};
+
+// A chain without layers leaves nothing to choose.
+Plan PlanWithoutLayers(const PlanLimits& limits) {
+  Plan plan;
+  plan.policy = "auto";
+  plan.prefetch = limits.smallest_prefetch;
+  return plan;
+}
+
+absl::Status DoesNotFit(int64_t budget_bytes, int64_t smallest_bytes) {
+  return absl::ResourceExhaustedError(absl::StrCat("memory_budget=", budget_bytes, " bytes (",
+                                                   FormatBytes(budget_bytes),
+                                                   ") does not hold any plan of this job; the smallest that does is ",
+                                                   smallest_bytes, " bytes (", FormatBytes(smallest_bytes), ")"));
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> SmallestBudget(const Profile& profile, const PlanLimits& limits) {
+  RETURN_IF_ERROR(CheckProfile(profile));
+  RETURN_IF_ERROR(CheckLimits(limits));
+  if (profile.layer_count() == 0) {
+    ASSIGN_OR_RETURN(const PlanCost cost, CostOf(profile, PlanWithoutLayers(limits)));
+    return cost.peak_bytes;
+  }
+  int64_t smallest = INT64_MAX;
+  for (int prefetch = limits.smallest_prefetch; prefetch <= LargestPrefetch(profile, limits); ++prefetch) {
+    smallest = std::min(smallest, DepthSearch(profile, limits, prefetch).SmallestBudget());
+  }
+  return smallest;
+}
+
+absl::StatusOr<Solution> Solve(const Profile& profile, const PlanLimits& limits) {
+  RETURN_IF_ERROR(CheckProfile(profile));
+  RETURN_IF_ERROR(CheckLimits(limits));
+  Best best;
+  if (profile.layer_count() == 0) {
+    best.plan = PlanWithoutLayers(limits);
+  } else {
+    for (int prefetch = limits.smallest_prefetch; prefetch <= LargestPrefetch(profile, limits); ++prefetch) {
+      DepthSearch(profile, limits, prefetch).Improve(&best);
+    }
+  }
+  if (!best.plan) {
+    ASSIGN_OR_RETURN(const int64_t smallest, SmallestBudget(profile, limits));
+    return DoesNotFit(limits.memory_budget_bytes, smallest);
+  }
+  Solution solution;
+  ASSIGN_OR_RETURN(solution.cost, CostOf(profile, *best.plan));
+  solution.plan = *std::move(best.plan);
+  if (solution.cost.peak_bytes > limits.memory_budget_bytes && solution.plan.layers.empty()) {
+    return DoesNotFit(limits.memory_budget_bytes, solution.cost.peak_bytes);
+  }
+  const auto step_ns = [&](int64_t micro_batch_ns) {
+    return profile.accumulation * micro_batch_ns + profile.update_ns;
+  };
+  REPRISE_CHECK(solution.plan.layers.empty() || step_ns(best.time_ns) == solution.cost.time_ns)
+      << "the search found " << step_ns(best.time_ns) << " ns, its plan takes " << solution.cost.time_ns;
+  REPRISE_CHECK(solution.cost.peak_bytes <= limits.memory_budget_bytes) << solution.cost.peak_bytes << " bytes";
+  REPRISE_CHECK(solution.cost.host_bytes <= limits.host_budget_bytes) << solution.cost.host_bytes << " host bytes";
+  solution.bound_ns = solution.plan.layers.empty() ? solution.cost.time_ns : step_ns(best.bound_ns);
+  return solution;
+}
+
+}  // namespace reprise

@@ -1,0 +1,66 @@
+// A lower bound of what the layers above a cut still cost, as a convex function of the bytes that those below retain.
+//
+// Two relaxations make it cheap. Times: of a path's max-plus vectors only one number is followed, the least by which
+// the vector exceeds a reference vector of the cut's state (a potential). Any reference gives a bound; the vector of a
+// good path gives one that is tight near it. Bytes: at every cut the function over all moves out of it is made convex,
+// that is, moves may be mixed. That is at least as good as a Lagrangian relaxation of all memory limits (Fisher 1981),
+// with the best multipliers for each number of bytes, and needs no search for them.
+#ifndef REPRISE_RUNTIME_PLAN_SEARCH_LOWER_BOUND_H_
+#define REPRISE_RUNTIME_PLAN_SEARCH_LOWER_BOUND_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/plan/search/convex_function.h"
+#include "runtime/plan/search/move_times.h"
+#include "runtime/plan/search/trellis.h"
+
+namespace reprise {
+
+// Times at a cut beside the first of each vector, which is 0 in both.
+struct RelativeTimes {
+  Times forward = {};
+  Times backward = {};
+};
+
+class LowerBound {
+ public:
+  LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t memory_budget_bytes);
+
+  // By cut and state. Sets the bound from them.
+  using References = std::vector<std::vector<RelativeTimes>>;
+  const References& references() const { return references_; }
+  void Refine(References references);
+
+  // Least relative times: any path's are at least these, and raising them up to there changes no path's time.
+  const RelativeTimes& floor(int32_t cut, int32_t state) const { return At(floors_, cut, state); }
+
+  // Of the layers above the cut, in ns, where those below retain `bytes`; empty: nothing above fits.
+  const ConvexFunction& ToGo(int32_t cut, int32_t state) const { return At(to_go_, cut, state); }
+  // By how much less than the sum of its first times a vector counts.
+  int64_t Correction(int32_t cut, int32_t state, const RelativeTimes& times) const;
+
+ private:
+  template <typename T>
+  static const T& At(const std::vector<std::vector<T>>& table, int32_t cut, int32_t state) {
+    return table[static_cast<size_t>(cut)][static_cast<size_t>(state)];
+  }
+  int64_t AtLeast(const Move& move) const;
+  ConvexFunction AtEnd(int32_t state) const;
+
+  const Trellis& trellis_;
+  const MoveTimes& times_;
+  const int64_t budget_;
+  References references_;
+  References floors_;
+  std::vector<std::vector<int64_t>> least_bytes_;  // retained below a cut
+  std::vector<std::vector<ConvexFunction>> to_go_;
+};
+
+// The end of the step by a path with these times at the last cut, less the sum of their first times.
+int64_t JoinAtHead(const LagMatrix& head, const TimeLayout& forward, const TimeLayout& backward,
+                   const RelativeTimes& times);
+
+}  // namespace reprise
+
+#endif  // REPRISE_RUNTIME_PLAN_SEARCH_LOWER_BOUND_H_
