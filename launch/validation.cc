@@ -154,7 +154,7 @@ absl::Status CheckOffload(TrainConfiguration* c) {
   c->offload_parameters = has("parameters");
   c->offload_optimizer = has("optimizer");
   if (c->offload_activations && c->checkpoint == "none") {
-    return Wrong("offload", "activations moves what --checkpoint retains: choose all, every:K or sqrt with it");
+    return Wrong("offload", "activations moves what --checkpoint retains: choose all, every:K, sqrt or selective with it");
   }
   if (words.empty() && c->host_budget.bytes > 0)
     return Wrong("host_budget", "needs --offload, for example activations");

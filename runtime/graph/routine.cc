@@ -13,24 +13,45 @@ Routine Finish(const Graph& graph, std::vector<int32_t> nodes) {
   return routine;
 }
 
-// The forward nodes without which `wanted` cannot be made.
-std::vector<int32_t> NodesFor(const DifferentiatedGraph& block, const std::vector<ValueId>& wanted) {
+}  // namespace
+
+Routine RoutineFor(const DifferentiatedGraph& block, const std::vector<ValueId>& wanted,
+                   const std::vector<ValueId>& have) {
   std::vector<bool> needed(block.graph.values.size(), false);
+  std::vector<bool> here(block.graph.values.size(), false);
+  for (const ValueId value : have) here[static_cast<size_t>(value)] = true;
   for (const ValueId value : wanted) needed[static_cast<size_t>(value)] = true;
   std::vector<int32_t> nodes;
   for (int32_t i = block.forward_nodes - 1; i >= 0; --i) {
     const Node& node = block.graph.nodes[static_cast<size_t>(i)];
-    const bool used = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                  [&](ValueId output) { return needed[static_cast<size_t>(output)]; });
+    const bool used = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
+      return needed[static_cast<size_t>(v)] && !here[static_cast<size_t>(v)];
+    });
     if (!used) continue;
     nodes.push_back(i);
     for (const ValueId input : node.inputs) needed[static_cast<size_t>(input)] = true;
   }
   std::reverse(nodes.begin(), nodes.end());
-  return nodes;
+  return Finish(block.graph, std::move(nodes));
 }
 
-}  // namespace
+std::vector<bool> BoundaryReads(const Graph& graph, const std::vector<const Routine*>& routines) {
+  std::vector<bool> read(graph.values.size(), false);
+  for (const Routine* routine : routines) {
+    for (const int32_t node : routine->nodes) {
+      for (const ValueId input : graph.nodes[static_cast<size_t>(node)].inputs) read[static_cast<size_t>(input)] = true;
+    }
+  }
+  std::vector<bool> reads;
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    if (value.role != ValueRole::kBoundary) continue;
+    const auto index = static_cast<size_t>(value.index);
+    if (reads.size() <= index) reads.resize(index + 1, false);
+    reads[index] = read[i];
+  }
+  return reads;
+}
 
 BlockRoutines MakeRoutines(const DifferentiatedGraph& block) {
   const Graph& graph = block.graph;
@@ -51,22 +72,13 @@ BlockRoutines MakeRoutines(const DifferentiatedGraph& block) {
     }
   }
   routines.forward = Finish(graph, forward);
-  routines.recompute = Finish(graph, NodesFor(block, routines.saved));
+  routines.recompute = RoutineFor(block, routines.saved);
   std::vector<ValueId> through = routines.saved;
   through.insert(through.end(), graph.outputs.begin(), graph.outputs.end());
-  routines.recompute_through = Finish(graph, NodesFor(block, through));
+  routines.recompute_through = RoutineFor(block, through);
   routines.backward = Finish(graph, backward);
 
-  for (const int32_t node : routines.recompute.nodes) {
-    for (const ValueId input : graph.nodes[static_cast<size_t>(node)].inputs) read[static_cast<size_t>(input)] = true;
-  }
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& value = graph.values[i];
-    if (value.role != ValueRole::kBoundary) continue;
-    const size_t index = static_cast<size_t>(value.index);
-    if (routines.reads_boundary.size() <= index) routines.reads_boundary.resize(index + 1, false);
-    routines.reads_boundary[index] = read[i];
-  }
+  routines.reads_boundary = BoundaryReads(graph, {&routines.recompute, &routines.backward});
   return routines;
 }
 

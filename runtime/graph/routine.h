@@ -30,6 +30,13 @@ struct BlockRoutines {
 
 BlockRoutines MakeRoutines(const DifferentiatedGraph& block);
 
+// The forward nodes without which `wanted` cannot be made from `have`, the boundary, the batch and the parameters.
+Routine RoutineFor(const DifferentiatedGraph& block, const std::vector<ValueId>& wanted,
+                   const std::vector<ValueId>& have = {});
+
+// By boundary index: whether a node of one of `routines` reads it.
+std::vector<bool> BoundaryReads(const Graph& graph, const std::vector<const Routine*>& routines);
+
 }  // namespace reprise
 
 #endif  // REPRISE_RUNTIME_GRAPH_ROUTINE_H_

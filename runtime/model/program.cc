@@ -1,5 +1,6 @@
 #include "runtime/model/program.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -56,7 +57,29 @@ Program TraceModel(const Model& model, const BatchShape& shape) {
     if (is_new) program.graphs.push_back(Derive(trace.graph, shape.training, i == 0));
     program.blocks.push_back({BlockName(model, i), it->second, block_trace.parameters()});
   }
+  if (shape.training) {
+    ChooseSavedSets([](const ProgramGraph& g, int32_t node) { return DefaultNodeCost(g.block.graph)(node); }, &program);
+  }
   return program;
+}
+
+void ChooseSavedSets(const ProgramNodeCost& cost, Program* program) {
+  std::vector<bool> of_layer(program->graphs.size(), false);
+  for (size_t b = 1; b + 1 < program->blocks.size(); ++b) {
+    of_layer[static_cast<size_t>(program->blocks[b].graph)] = true;
+  }
+  for (size_t g = 0; g < program->graphs.size(); ++g) {
+    if (!of_layer[g]) continue;
+    auto graph = std::make_shared<ProgramGraph>(*program->graphs[g]);
+    const NodeCost node_cost = [&](int32_t node) { return cost(*graph, node); };
+    graph->saved_sets = {SelectiveSet(graph->block, node_cost)};
+    program->graphs[g] = std::move(graph);
+  }
+}
+
+int32_t ProgramGraph::selective_set() const {
+  const auto found = std::find_if(saved_sets.begin(), saved_sets.end(), [](const SavedSet& s) { return s.selective; });
+  return found == saved_sets.end() ? -1 : static_cast<int32_t>(found - saved_sets.begin());
 }
 
 std::string Program::ToString() const {

@@ -6,12 +6,14 @@
 #define REPRISE_RUNTIME_MODEL_PROGRAM_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "runtime/graph/gradient.h"
 #include "runtime/graph/routine.h"
+#include "runtime/graph/saved_sets.h"
 #include "runtime/model/block.h"
 
 namespace reprise {
@@ -26,6 +28,9 @@ struct BatchShape {
 struct ProgramGraph {
   DifferentiatedGraph block;  // not training: forward only
   BlockRoutines routines;
+  std::vector<SavedSet> saved_sets;  // of a layer in training: LayerPlan::set is an index; one is selective
+
+  int32_t selective_set() const;  // index; -1: no sets were chosen
 };
 
 struct ProgramBlock {
@@ -45,7 +50,14 @@ struct Program {
   std::string ToString() const;  // graphs and which block uses which
 };
 
-// The model must have a first and a last block; the last returns the loss.
+// Cost of running a node of a graph again, for the choice of saved sets.
+using ProgramNodeCost = std::function<int64_t(const ProgramGraph& graph, int32_t node)>;
+
+// Chooses the saved sets of every layer's graph anew, by the costs given; those before are gone, and plans that name
+// them by index with them.
+void ChooseSavedSets(const ProgramNodeCost& cost, Program* program);
+
+// With saved sets by DefaultNodeCost. The model must have a first and a last block; the last returns the loss.
 Program TraceModel(const Model& model, const BatchShape& shape);
 
 }  // namespace reprise

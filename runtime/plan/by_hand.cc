@@ -24,9 +24,21 @@ Plan Every(const HandPlan& request, int64_t segment_layers) {
   return plan;
 }
 
-// The last segment's boundary stays: backward wants it at once.
+// By layer: whether the boundary before it is retained.
+std::vector<bool> Retained(const HandPlan& request, const Plan& plan) {
+  std::vector<bool> retained;
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const LayerPlan& layer = plan.layers[i];
+    retained.push_back(layer.keep == Keep::kBoundary ? layer.starts_segment
+                                                     : layer.keep == Keep::kSet && request.selective[i].reads_boundary);
+  }
+  return retained;
+}
+
+// The last boundary stays: backward wants it at once.
 absl::Status Offload(const HandPlan& request, Plan* plan) {
-  int64_t wanted = std::max<int64_t>(plan->segment_count() - 1, 0);
+  const std::vector<bool> retained = Retained(request, *plan);
+  int64_t wanted = std::max<int64_t>(std::count(retained.begin(), retained.end(), true) - 1, 0);
   if (request.host_budget_bytes >= 0 && request.boundary_bytes > 0) {
     const int64_t held = request.host_budget_bytes / request.boundary_bytes;
     if (held == 0 && wanted > 0) {
@@ -36,11 +48,9 @@ absl::Status Offload(const HandPlan& request, Plan* plan) {
     }
     wanted = std::min(wanted, held);
   }
-  for (LayerPlan& layer : plan->layers) {
-    if (wanted > 0 && layer.keep == Keep::kBoundary && layer.starts_segment) {
-      layer.offload_boundary = true;
-      --wanted;
-    }
+  for (size_t i = 0; i < retained.size() && wanted > 0; ++i) {
+    plan->layers[i].offload_boundary = retained[i];
+    if (retained[i]) --wanted;
   }
   return absl::OkStatus();
 }
@@ -48,6 +58,23 @@ absl::Status Offload(const HandPlan& request, Plan* plan) {
 absl::StatusOr<Plan> Make(const HandPlan& request, int64_t segment_layers) {
   Plan plan = Every(request, segment_layers);
   if (request.offload_activations) RETURN_IF_ERROR(Offload(request, &plan));
+  return plan;
+}
+
+absl::StatusOr<Plan> Selective(const HandPlan& request) {
+  Plan plan = Every(request, 1);
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    plan.layers[i].keep = Keep::kSet;
+    plan.layers[i].set = request.selective[i].set;
+  }
+  if (!request.offload_activations) return plan;
+  const std::vector<bool> retained = Retained(request, plan);
+  if (!plan.layers.empty() && std::count(retained.begin(), retained.end(), true) == 0) {
+    return absl::InvalidArgumentError(
+        "offload=activations moves retained checkpoints, and checkpoint=selective retains none of this model; leave "
+        "offload out, or choose all, every:K or sqrt");
+  }
+  RETURN_IF_ERROR(Offload(request, &plan));
   return plan;
 }
 
@@ -72,7 +99,8 @@ absl::StatusOr<Plan> ByHand(const HandPlan& request, const PeakOf& peak_of) {
   if (policy == "none") {
     if (request.offload_activations) {
       return absl::InvalidArgumentError(
-          "offload=activations moves retained checkpoints, and checkpoint=none has none; choose all, every:K or sqrt");
+          "offload=activations moves retained checkpoints, and checkpoint=none has none; choose all, every:K, sqrt "
+          "or selective");
     }
     Plan plan = Every(request, 1);
     for (LayerPlan& layer : plan.layers) layer.keep = Keep::kEverything;
@@ -80,12 +108,15 @@ absl::StatusOr<Plan> ByHand(const HandPlan& request, const PeakOf& peak_of) {
   }
   if (policy == "all") return Make(request, 1);
   if (policy == "sqrt") return Sqrt(request, peak_of);
+  if (policy == "selective" && request.selective.size() == static_cast<size_t>(request.layers)) {
+    return Selective(request);
+  }
   int64_t segment_layers = 0;
   if (absl::ConsumePrefix(&policy, "every:") && absl::SimpleAtoi(policy, &segment_layers) && segment_layers >= 1) {
     return Make(request, std::min(segment_layers, std::max<int64_t>(request.layers, 1)));
   }
-  return absl::InvalidArgumentError(absl::StrCat("checkpoint=\"", request.policy,
-                                                 "\" is not a policy; use none, all, every:K with K from 1, or sqrt"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "checkpoint=\"", request.policy, "\" is not a policy; use none, all, every:K with K from 1, sqrt or selective"));
 }
 
 }  // namespace reprise

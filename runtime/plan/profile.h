@@ -52,7 +52,7 @@ struct BlockProfile {
   // Layers in a segment of several.
   int64_t recompute_through_ns = 0;     // all that backward reads, and the boundary behind the layer
   int64_t recompute_through_bytes = 0;  // own bytes of that step
-  int64_t remade_bytes = 0;             // what of it waits for backward
+  int64_t remade_bytes = 0;             // what waits for backward behind it, with the boundary before the layer
   // Layers: keep everything first, boundary last, and between them saved sets by falling kept_bytes.
   std::vector<OptionProfile> options;
 };

@@ -9,6 +9,7 @@
 #include "runtime/schedule/compute_order.h"
 #include "runtime/schedule/gathers.h"
 #include "runtime/schedule/gradients.h"
+#include "runtime/schedule/plan_check.h"
 #include "runtime/schedule/schedule_builder.h"
 #include "runtime/schedule/state_items.h"
 #include "runtime/schedule/update.h"
@@ -35,7 +36,8 @@ class Compiler {
     AddStateItems(units_, options_.sharding, program_.shape.dtype, options_.optimizer_states,
                   training ? options_.accumulation : 1, program_.shape.sequences * program_.shape.sequence_length,
                   &builder_.schedule());
-    order_ = training ? TrainingOrder(plan_, options_.accumulation)
+    if (training) RETURN_IF_ERROR(CheckPlan(program_, plan_));
+    order_ = training ? TrainingOrder(plan_, options_.accumulation, RecomputedLayers(program_, plan_))
                       : EvaluationOrder(static_cast<int32_t>(program_.layer_count()));
     boundary_.resize(program_.blocks.size() + 1);
     boundary_gradient_.resize(program_.blocks.size() + 1);
@@ -50,6 +52,7 @@ class Compiler {
  private:
   absl::Status EmitStep(size_t index) {
     const ComputeStep& step = order_[index];
+    at_ = index;
     gathers_.EmitBefore(index, step.micro_batch);
     if (step.reload_before >= 0) EmitReload(step.reload_before, step.micro_batch);
     switch (step.kind) {
@@ -69,6 +72,11 @@ class Compiler {
     instruction.block = step.block;
     instruction.micro_batch = step.micro_batch;
     return instruction;
+  }
+
+  void EndBlock() {
+    builder_.EndBlock();
+    gathers_.EndStep(at_);
   }
 
   const ProgramGraph& GraphOf(int32_t block) const { return program_.graph(static_cast<size_t>(block)); }
@@ -165,29 +173,52 @@ class Compiler {
     BeginBlock(step);
     ValueItems items = Bindings(step);
     std::vector<ValueId> wanted = graph.block.graph.outputs;
-    if (step.keeps_saved) wanted.insert(wanted.end(), graph.routines.saved.begin(), graph.routines.saved.end());
+    if (step.keeps_saved) {
+      const std::vector<ValueId>& kept = KeptOf(step.block);
+      wanted.insert(wanted.end(), kept.begin(), kept.end());
+    }
     RETURN_IF_ERROR(EmitRoutine(step, graph.routines.forward, wanted, ItemKind::kRetained, &items));
-    builder_.EndBlock();
+    EndBlock();
     CollectOutputs(step, items);
     if (step.keeps_saved) saved_[static_cast<size_t>(step.block)] = std::move(items);
     // Behind a layer's forward stands the boundary of the next layer: it may leave now.
-    const size_t next_layer = static_cast<size_t>(step.block);
-    if (program_.shape.training && next_layer < plan_.layers.size() && plan_.layers[next_layer].offload_boundary) {
-      EmitOffload(step.block + 1, step.micro_batch);
-    }
+    if (program_.shape.training && Offloads(step.block + 1)) EmitOffload(step.block + 1, step.micro_batch);
     return absl::OkStatus();
   }
 
+  const LayerPlan& PlanOf(int32_t block) const { return plan_.layers[static_cast<size_t>(block) - 1]; }
+
+  bool Offloads(int32_t block) const {
+    return static_cast<size_t>(block) <= plan_.layers.size() && PlanOf(block).offload_boundary;
+  }
+
+  const SavedSet* SetOf(int32_t block) const {  // null: keeps everything, or nothing
+    const LayerPlan& layer = PlanOf(block);
+    return layer.keep == Keep::kSet ? &GraphOf(block).saved_sets[static_cast<size_t>(layer.set)] : nullptr;
+  }
+
+  // What the forward of a layer that keeps anything leaves for its backward.
+  const std::vector<ValueId>& KeptOf(int32_t block) const {
+    const SavedSet* set = SetOf(block);
+    return set != nullptr ? set->values : GraphOf(block).routines.saved;
+  }
+
+  // Of the tensors of a boundary, those that somebody reads again.
   void EmitOffload(int32_t block, int32_t micro_batch) {
-    host_[static_cast<size_t>(block)].clear();
-    for (const Operand& tensor : boundary_[static_cast<size_t>(block)]) {
+    const std::vector<Operand>& tensors = boundary_[static_cast<size_t>(block)];
+    std::vector<Operand>& hosts = host_[static_cast<size_t>(block)];
+    hosts.assign(tensors.size(), {});
+    const std::vector<bool> reads = ReadsOfBoundary(program_, plan_, static_cast<size_t>(block) - 1);
+    for (size_t k = 0; k < tensors.size(); ++k) {
+      if (k >= reads.size() || !reads[k]) continue;
+      const Operand& tensor = tensors[k];
       const int64_t bytes = builder_.item(tensor.item).bytes;
       const Operand host{
           builder_.AddItem(absl::StrCat("boundary ", block, " on the host"), bytes, ItemKind::kRetained, Memory::kHost),
           0, 0};
       EmitCopy(InstructionKind::kOffload, Stream::kOffload, block, micro_batch, tensor, host, bytes);
       builder_.HoldForLag(tensor.item);
-      host_[static_cast<size_t>(block)].push_back(host);
+      hosts[k] = host;
     }
   }
 
@@ -195,6 +226,7 @@ class Compiler {
     std::vector<Operand>& tensors = boundary_[static_cast<size_t>(block)];
     for (size_t k = 0; k < tensors.size(); ++k) {
       const Operand host = host_[static_cast<size_t>(block)][k];
+      if (host.item < 0) continue;
       const int64_t bytes = builder_.item(host.item).bytes;
       tensors[k] = {builder_.AddItem(absl::StrCat("boundary ", block, " reloaded"), bytes, ItemKind::kRetained), 0, 0};
       EmitCopy(InstructionKind::kReload, Stream::kReload, block, micro_batch, host, tensors[k], bytes);
@@ -227,11 +259,11 @@ class Compiler {
     if (program_.shape.training) RETURN_IF_ERROR(gradients_.Begin(step));
     RETURN_IF_ERROR(EmitRoutine(step, graph.routines.forward, wanted, ItemKind::kTransient, &items));
     if (!program_.shape.training) {
-      builder_.EndBlock();
+      EndBlock();
       return absl::OkStatus();
     }
     RETURN_IF_ERROR(EmitBackwardRoutine(step, &items));
-    builder_.EndBlock();
+    EndBlock();
     gradients_.EmitReduce(step);
     return absl::OkStatus();
   }
@@ -242,9 +274,13 @@ class Compiler {
     ValueItems items = Bindings(step);
     std::vector<ValueId> wanted = graph.routines.saved;
     if (step.through) wanted.insert(wanted.end(), graph.block.graph.outputs.begin(), graph.block.graph.outputs.end());
-    RETURN_IF_ERROR(EmitRoutine(step, step.through ? graph.routines.recompute_through : graph.routines.recompute,
-                                wanted, ItemKind::kRetained, &items));
-    builder_.EndBlock();
+    const Routine* routine = step.through ? &graph.routines.recompute_through : &graph.routines.recompute;
+    if (const SavedSet* set = SetOf(step.block); set != nullptr) {
+      routine = &set->recompute;
+      for (const ValueId v : set->values) items[v] = saved_[static_cast<size_t>(step.block)].at(v);
+    }
+    RETURN_IF_ERROR(EmitRoutine(step, *routine, wanted, ItemKind::kRetained, &items));
+    EndBlock();
     if (step.through) CollectOutputs(step, items);
     saved_[static_cast<size_t>(step.block)] = std::move(items);
     return absl::OkStatus();
@@ -257,7 +293,7 @@ class Compiler {
     for (const ValueId v : GraphOf(step.block).routines.saved) items[v] = saved.at(v);
     RETURN_IF_ERROR(gradients_.Begin(step));
     RETURN_IF_ERROR(EmitBackwardRoutine(step, &items));
-    builder_.EndBlock();
+    EndBlock();
     saved.clear();
     gradients_.EmitReduce(step);
     return absl::OkStatus();
@@ -286,6 +322,7 @@ class Compiler {
   Gathers gathers_;
   Gradients gradients_;
   std::vector<ComputeStep> order_;
+  size_t at_ = 0;  // of it: the step at hand
 
   std::vector<std::vector<Operand>> boundary_;           // before each block
   std::vector<std::vector<Operand>> boundary_gradient_;  // before each block

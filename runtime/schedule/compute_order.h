@@ -14,14 +14,17 @@ struct ComputeStep {
   InstructionKind kind = InstructionKind::kForward;  // kForward, kHead, kRecompute or kBackward
   int32_t block = 0;
   int32_t micro_batch = 0;
-  bool keeps_saved = false;  // kForward: what backward reads is retained
+  bool keeps_saved = false;  // kForward: what backward reads, or a saved set, is retained
   bool through = false;      // kRecompute: the block's output is made again, too
   bool needs_parameters = true;
-  int32_t reload_before = -1;  // block whose offloaded boundary starts its way back before this step
+  bool stays_gathered = false;  // kForward, kRecompute, kBackward: one gather serves forward and backward of the block
+  int32_t reload_before = -1;   // block whose offloaded boundary starts its way back before this step
 };
 
 // Forward of every block, head, then backward, segment by segment from the last; again for each micro-batch.
-std::vector<ComputeStep> TrainingOrder(const Plan& plan, int micro_batches);
+// `recomputes`, by layer: whether what the plan keeps leaves anything to run again; empty: wherever it does not keep
+// everything. A segment of several layers is recomputed in any case.
+std::vector<ComputeStep> TrainingOrder(const Plan& plan, int micro_batches, const std::vector<bool>& recomputes = {});
 
 // Forward of every block; the last as kHead.
 std::vector<ComputeStep> EvaluationOrder(int32_t layers);

@@ -22,28 +22,40 @@ void Gathers::Plan(const std::vector<ComputeStep>& order) {
   if (sharding_ != Sharding::kFull) return;
   int32_t previous = -1;
   for (size_t i = 0; i < order.size(); ++i) {
-    const int32_t unit = order[i].needs_parameters ? units_.unit_of_block[static_cast<size_t>(order[i].block)] : -1;
-    if (unit >= 0 && unit != previous) groups_.emplace_back(unit, i);
+    const ComputeStep& step = order[i];
+    const int32_t unit = step.needs_parameters ? units_.unit_of_block[static_cast<size_t>(step.block)] : -1;
+    if (unit >= 0 && unit != previous) {
+      const bool is_whole = step.stays_gathered && step.kind != InstructionKind::kForward;
+      runs_.push_back({unit, i, i, !is_whole});
+    }
+    if (unit >= 0) runs_.back().last = i;
     previous = unit;
   }
 }
 
 void Gathers::EmitBefore(size_t step, int32_t micro_batch) {
-  while (next_group_ < groups_.size() && groups_[next_group_].second <= step) ++next_group_;
-  const size_t target = next_group_ + static_cast<size_t>(prefetch_);
-  const bool starts_group = next_group_ > 0 && groups_[next_group_ - 1].second == step;
-  if (!starts_group) return;
-  for (; issued_ < std::min(target, groups_.size()); ++issued_) {
-    const int32_t unit = groups_[issued_].first;
+  while (next_run_ < runs_.size() && runs_[next_run_].first <= step) ++next_run_;
+  if (next_run_ == 0 || runs_[next_run_ - 1].first != step) return;
+  const size_t target = std::min(next_run_ + static_cast<size_t>(prefetch_), runs_.size());
+  for (; issued_ < target; ++issued_) {
+    if (!runs_[issued_].gathers) continue;
+    const int32_t unit = runs_[issued_].unit;
     const Unit& u = units_.units[static_cast<size_t>(unit)];
     const Operand whole{builder_->AddItem(u.name + " gathered", u.whole_elements * SizeOf(dtype_), ItemKind::kGathered),
                         0, 0};
     pending_[unit].push_back(whole);
     EmitGather(units_, unit, whole, micro_batch, builder_);
   }
-  const int32_t own = groups_[next_group_ - 1].first;
-  gathered_[static_cast<size_t>(own)] = pending_[own].front();
-  pending_[own].erase(pending_[own].begin());
+  const Run& own = runs_[next_run_ - 1];
+  if (!own.gathers) return;  // as it was left by the unit's forward
+  gathered_[static_cast<size_t>(own.unit)] = pending_[own.unit].front();
+  pending_[own.unit].erase(pending_[own.unit].begin());
+}
+
+void Gathers::EndStep(size_t step) {
+  if (next_run_ == 0 || runs_[next_run_ - 1].last != step) return;
+  Item& whole = builder_->item(gathered_[static_cast<size_t>(runs_[next_run_ - 1].unit)].item);
+  whole.last = std::max(whole.last, builder_->next_tick() - 1);
 }
 
 Operand Gathers::WholeParameters(int32_t unit) const {

@@ -1,13 +1,15 @@
 // Gathers: when a unit's parameters become whole on this rank, and where they stand then.
 //
 // Under full sharding a gather is planned for each run of neighbouring steps that need the same unit, so one serves
-// recompute and backward of a one-block segment, and is issued plan.prefetch gathers before its run begins.
+// recompute and backward of a one-block segment, and is issued plan.prefetch runs before its own begins. A unit that
+// stays gathered is still whole when its backward comes: that run has no gather.
+//
+// A gathered unit counts as whole to the end of the last step of its run.
 #ifndef REPRISE_RUNTIME_SCHEDULE_GATHERS_H_
 #define REPRISE_RUNTIME_SCHEDULE_GATHERS_H_
 
 #include <cstdint>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "runtime/fsdp/sharding.h"
@@ -29,8 +31,11 @@ class Gathers {
 
   void Plan(const std::vector<ComputeStep>& order);
 
-  // Issues gathers so that, before step `step` runs, `prefetch` gathers beyond its own are on their way.
+  // Issues gathers so that, before step `step` runs, those of `prefetch` runs beyond its own are on their way.
   void EmitBefore(size_t step, int32_t micro_batch);
+
+  // After the last tick of step `step`.
+  void EndStep(size_t step);
 
   // Where the step at hand finds the unit's parameters.
   Operand WholeParameters(int32_t unit) const;
@@ -41,8 +46,16 @@ class Gathers {
   const DType dtype_;
   const int prefetch_;
   ScheduleBuilder* builder_;
-  std::vector<std::pair<int32_t, size_t>> groups_;  // unit, first step that uses it
-  size_t next_group_ = 0;                           // groups that started at or before the step at hand
+  // Neighbouring steps of one unit.
+  struct Run {
+    int32_t unit = 0;
+    size_t first = 0;  // steps
+    size_t last = 0;
+    bool gathers = true;
+  };
+
+  std::vector<Run> runs_;
+  size_t next_run_ = 0;  // runs that started at or before the step at hand
   size_t issued_ = 0;
   std::map<int32_t, std::vector<Operand>> pending_;  // issued and not yet used, by unit
   std::vector<Operand> gathered_;                    // in use, by unit

@@ -21,6 +21,29 @@ int64_t BoundaryBytes(const Program& program) {
   return bytes;
 }
 
+// With the selective set of a layer, is the boundary before it read?
+bool SelectiveReadsBoundary(const ProgramGraph& graph) {
+  const int32_t set = graph.selective_set();
+  if (set < 0) return false;
+  const std::vector<bool>& reads = graph.saved_sets[static_cast<size_t>(set)].reads_boundary;
+  return std::find(reads.begin(), reads.end(), true) != reads.end();
+}
+
+HandPlan HandPlanOf(const JobOptions& options, const Program& program) {
+  HandPlan request{.policy = options.checkpoint,
+                   .layers = static_cast<int64_t>(program.layer_count()),
+                   .prefetch = options.prefetch,
+                   .offload_activations = options.offload_activations,
+                   .boundary_bytes = BoundaryBytes(program),
+                   .host_budget_bytes = options.host_budget_bytes,
+                   .selective = {}};
+  for (size_t i = 0; i < program.layer_count(); ++i) {
+    const ProgramGraph& graph = program.graph(i + 1);
+    request.selective.push_back({graph.selective_set(), SelectiveReadsBoundary(graph)});
+  }
+  return request;
+}
+
 absl::Status CheckBudget(const JobPlan& job) {
   const int64_t budget = job.options.memory_budget_bytes;
   const int64_t needed = job.device_bytes();
@@ -61,13 +84,11 @@ absl::StatusOr<std::unique_ptr<JobPlan>> MakeJobPlan(const Model& model, const J
     ASSIGN_OR_RETURN(const Schedule schedule, Compile(job->program, job->units, plan, probe, scratch));
     return schedule.device_bytes;
   };
-  ASSIGN_OR_RETURN(job->plan, ByHand({.policy = options.checkpoint,
-                                      .layers = model.layer_count(),
-                                      .prefetch = options.prefetch,
-                                      .offload_activations = options.offload_activations,
-                                      .boundary_bytes = BoundaryBytes(job->program),
-                                      .host_budget_bytes = options.host_budget_bytes},
-                                     peak_of));
+  if (options.plan.has_value()) {
+    job->plan = *options.plan;
+  } else {
+    ASSIGN_OR_RETURN(job->plan, ByHand(HandPlanOf(job->options, job->program), peak_of));
+  }
   ASSIGN_OR_RETURN(job->schedule, Compile(job->program, job->units, job->plan, compile, scratch));
   if (options.evaluates) {
     shape.training = false;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -30,6 +31,7 @@ struct JobOptions {
   std::string checkpoint = "none";
   bool offload_activations = false;
   int prefetch = 1;
+  std::optional<Plan> plan;         // in place of checkpoint, offload_activations and prefetch: a planner's
   int64_t memory_budget_bytes = 0;  // of device memory, per rank; 0: no cap
   int64_t host_budget_bytes = -1;   // -1: no cap
   OptimizerSettings optimizer;
@@ -49,8 +51,8 @@ struct JobPlan {
   int64_t host_bytes() const { return schedule.host_bytes; }
 };
 
-// InvalidArgument for a policy that is not known; ResourceExhausted, with the largest items and the smallest budget
-// that would do, where the plan does not fit the memory budget.
+// InvalidArgument for a policy that is not known, or a plan of another model; ResourceExhausted, with the largest items
+// and the smallest budget that would do, where the plan does not fit the memory budget.
 absl::StatusOr<std::unique_ptr<JobPlan>> MakeJobPlan(const Model& model, const JobOptions& options, int ranks,
                                                      KernelSet& kernels);
 

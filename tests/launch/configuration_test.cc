@@ -201,7 +201,6 @@ TEST(Resolve, RefusesWhatDoesNotGoTogether) {
 
 TEST(Resolve, NamesWhatIsNotBuilt) {
   const std::vector<Case> cases = {
-      {{"--checkpoint=selective"}, "--checkpoint=selective is not built yet"},
       {{"--checkpoint=auto", "--memory_budget=1GiB"}, "--checkpoint=auto is not built yet"},
       {{"--replicas=2"}, "--replicas above 1 is not built yet"},
       {{"--offload=parameters"}, "--offload=parameters is not built yet"},

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "models/gpt2.h"
 #include "runtime/train/training_job.h"
@@ -27,7 +28,7 @@ Model ModelOf(const EqualityCell& cell) {
   return Gpt2({.vocab_size = kVocabulary,
                .n_positions = kSequenceLength,
                .n_embd = kWidth,
-               .n_layer = kEqualityLayers,
+               .n_layer = cell.layers,
                .n_head = 3,
                .initializer_range = 0.2,  // far from the linear: every sum rounds
                .dropout = cell.dropout});
@@ -43,6 +44,7 @@ JobOptions OptionsOf(const EqualityCell& cell) {
   options.checkpoint = cell.checkpoint;
   options.offload_activations = cell.offload;
   options.prefetch = cell.prefetch;
+  options.plan = cell.plan;
   options.optimizer.clip_norm = 0.25;
   return options;
 }
@@ -164,7 +166,15 @@ EqualityCell EqualityCell::Reference() const {
   EqualityCell reference = *this;
   reference.checkpoint = "none";
   reference.offload = false;
+  reference.plan.reset();
   return reference;
+}
+
+std::unique_ptr<JobPlan> PlanCell(const EqualityCell& cell) {
+  KernelSet kernels({.threads = 1});
+  absl::StatusOr<std::unique_ptr<JobPlan>> plan = MakeJobPlan(ModelOf(cell), OptionsOf(cell), cell.ranks, kernels);
+  REPRISE_CHECK(plan.ok()) << plan.status().message();
+  return *std::move(plan);
 }
 
 absl::StatusOr<CellOutcome> RunCell(const EqualityCell& cell, const StreamOrder& order, Communicator& communicator) {
@@ -172,6 +182,7 @@ absl::StatusOr<CellOutcome> RunCell(const EqualityCell& cell, const StreamOrder&
                                                        {.threads = 1, .stream_order = order}, communicator));
   RETURN_IF_ERROR(job->SetParameters(RandomParameters(/*seed=*/7)));
   CellOutcome outcome;
+  outcome.predicted_peak_bytes = job->plan().device_bytes();
   outcome.most_gathered = MostGathered(job->plan().schedule);
   for (int step = 0; step < kEqualitySteps; ++step) {
     int64_t counted = 0;

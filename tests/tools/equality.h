@@ -10,6 +10,8 @@
 #define REPRISE_TESTS_TOOLS_EQUALITY_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -19,8 +21,10 @@
 #include "collectives/communicator.h"
 #include "device/device.h"
 #include "runtime/fsdp/sharding.h"
+#include "runtime/plan/plan.h"
 #include "runtime/schedule/step.h"
 #include "runtime/tensor/types.h"
+#include "runtime/train/job_plan.h"
 
 namespace reprise::testing {
 
@@ -36,6 +40,8 @@ struct EqualityCell {
   int ranks = 1;
   int accumulation = 1;
   int prefetch = 1;
+  int layers = kEqualityLayers;
+  std::optional<Plan> plan = std::nullopt;  // in place of checkpoint, offload and prefetch
 
   std::string Name() const;        // "every_2_offload_full_bf16_dropout_R2_accumulation_2_prefetch_1"
   EqualityCell Reference() const;  // keeps everything, moves nothing; all else equal
@@ -47,7 +53,11 @@ struct CellOutcome {
   std::vector<StepResult> steps;
   std::vector<std::pair<std::string, std::vector<float>>> tensors;  // last gradients, then parameters after all steps
   int64_t most_gathered = 0;  // units whole at once by the schedule, where each is gathered anew
+  int64_t predicted_peak_bytes = 0;
 };
+
+// The cell as it is planned, without running it.
+std::unique_ptr<JobPlan> PlanCell(const EqualityCell& cell);
 
 // One rank of a cell; all ranks call it together.
 absl::StatusOr<CellOutcome> RunCell(const EqualityCell& cell, const StreamOrder& order, Communicator& communicator);
@@ -60,7 +70,7 @@ std::vector<CellOutcome> RunOnLocalRanks(const EqualityCell& cell, const StreamO
 std::string FirstDifference(const CellOutcome& a, const CellOutcome& b);
 uint64_t HashOf(const CellOutcome& outcome);  // of the same bits
 
-// What a step of the cell does, from its policy alone.
+// What a step of the cell does, from its policy alone. Not for cells with a plan or another number of layers.
 struct CellCounts {
   int64_t gathers = 0;
   int64_t offloaded_bytes = 0;

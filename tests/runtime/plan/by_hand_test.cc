@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 
@@ -87,6 +89,40 @@ TEST(ByHand, OffloadOfNothingIsRefused) {
   const absl::Status status = ByHand({.policy = "none", .layers = 5, .offload_activations = true}, NobodyAsks).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(absl::StrContains(status.message(), "checkpoint=none")) << status;
+}
+
+HandPlan SelectivePlan(bool offload, std::vector<SelectiveLayer> layers) {
+  HandPlan request{.policy = "selective", .layers = 4, .offload_activations = offload, .boundary_bytes = 100};
+  request.selective = std::move(layers);
+  return request;
+}
+
+TEST(ByHand, SelectiveKeepsTheSetsThatItIsGiven) {
+  const std::vector<SelectiveLayer> layers = {{2, true}, {0, true}, {2, false}, {1, true}};
+  for (const bool offload : {false, true}) {
+    const Plan plan = Make(SelectivePlan(offload, layers));
+    EXPECT_EQ(plan.policy, "selective");
+    for (size_t i = 0; i < layers.size(); ++i) {
+      EXPECT_EQ(plan.layers[i].keep, Keep::kSet);
+      EXPECT_EQ(plan.layers[i].set, layers[i].set);
+      EXPECT_TRUE(plan.layers[i].starts_segment);
+    }
+    // Of the boundaries that are read, all but the last leave.
+    EXPECT_EQ(Letters(plan), offload ? "OOBB" : "BBBB");
+  }
+  HandPlan tight = SelectivePlan(true, layers);
+  tight.host_budget_bytes = 199;
+  EXPECT_EQ(Letters(Make(tight)), "OBBB");
+  tight.host_budget_bytes = 99;
+  EXPECT_EQ(ByHand(tight, NobodyAsks).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(ByHand, SelectiveOffloadWantsABoundaryThatIsRead) {
+  const std::vector<SelectiveLayer> layers(4, {0, false});
+  EXPECT_EQ(Letters(Make(SelectivePlan(false, layers))), "BBBB");
+  const absl::Status status = ByHand(SelectivePlan(true, layers), NobodyAsks).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(status.message(), "checkpoint=selective retains none")) << status;
 }
 
 TEST(ByHand, UnknownPoliciesAreRefusedByName) {

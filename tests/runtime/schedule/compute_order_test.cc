@@ -11,8 +11,8 @@
 namespace reprise {
 namespace {
 
-// "F0 F1s H3 R2t B2": kind and block; s keeps what backward reads, t makes the output again, <k starts the reload of
-// block k's boundary, - needs no parameters.
+// "F0 F1s H3 R2t B2": kind and block; s keeps what backward reads, t makes the output again, * stays gathered, <k
+// starts the reload of block k's boundary, - needs no parameters.
 std::string Text(const std::vector<ComputeStep>& order) {
   std::vector<std::string> steps;
   for (const ComputeStep& step : order) {
@@ -21,7 +21,7 @@ std::string Text(const std::vector<ComputeStep>& order) {
                       : step.kind == InstructionKind::kRecompute ? 'R'
                                                                  : 'B';
     steps.push_back(absl::StrCat(std::string(1, kind), step.block, step.keeps_saved ? "s" : "", step.through ? "t" : "",
-                                 step.needs_parameters ? "" : "-",
+                                 step.stays_gathered ? "*" : "", step.needs_parameters ? "" : "-",
                                  step.reload_before >= 0 ? absl::StrCat("<", step.reload_before) : ""));
   }
   return absl::StrJoin(steps, " ");
@@ -64,6 +64,35 @@ TEST(ComputeOrderTest, LayersMayBeTreatedDifferently) {
   Plan plan = PlanOf(4, 2);
   plan.layers[2] = plan.layers[3] = LayerPlan();
   EXPECT_EQ(Text(TrainingOrder(plan, 1)), "F0 F1 F2 F3s F4s H5 B4 B3 R1t R2 B2 B1 B0-");
+}
+
+TEST(ComputeOrderTest, TheLastBoundaryComesBackBeforeTheHead) {
+  Plan plan = PlanOf(2, 1, true);
+  plan.layers[1].offload_boundary = true;
+  EXPECT_EQ(Text(TrainingOrder(plan, 1)), "F0 F1 F2 H3<2 R2<1 B2 R1 B1 B0-");
+  plan = PlanOf(3, 3);
+  plan.layers[0].offload_boundary = true;
+  EXPECT_EQ(Text(TrainingOrder(plan, 1)), "F0 F1 F2 F3 H4<1 R1t R2t R3 B3 B2 B1 B0-");
+}
+
+TEST(ComputeOrderTest, BackwardMayReadABoundaryThatWasAwayWithoutRecompute) {
+  Plan plan = PlanOf(2, 0);
+  plan.layers[0].offload_boundary = true;
+  EXPECT_EQ(Text(TrainingOrder(plan, 1)), "F0 F1s F2s H3 B2<1 B1 B0-");
+}
+
+TEST(ComputeOrderTest, ASetIsRecomputedWhereItLeavesAnythingOut) {
+  Plan plan = PlanOf(3, 1);
+  plan.layers[0].keep = plan.layers[2].keep = Keep::kSet;
+  plan.layers[0].set = plan.layers[2].set = 0;
+  EXPECT_EQ(Text(TrainingOrder(plan, 1)), "F0 F1s F2 F3s H4 R3 B3 R2 B2 R1 B1 B0-");
+  EXPECT_EQ(Text(TrainingOrder(plan, 1, {true, true, false})), "F0 F1s F2 F3s H4 B3 R2 B2 R1 B1 B0-");
+}
+
+TEST(ComputeOrderTest, ALayerMayStayGathered) {
+  Plan plan = PlanOf(2, 1);
+  plan.layers[1].stays_gathered = true;
+  EXPECT_EQ(Text(TrainingOrder(plan, 1)), "F0 F1 F2* H3 R2* B2* R1 B1 B0-");
 }
 
 TEST(ComputeOrderTest, MicroBatchesFollowEachOther) {
