@@ -21,8 +21,9 @@ namespace {
 // More than any plan needs (CheckProfile), and sums with it do not overflow.
 constexpr int64_t kNoBudget = int64_t{1} << 61;
 
-constexpr int64_t kFewLabels = 64;  // a cut, in the first walk, whose plan prunes the next
-constexpr int64_t kGrowth = 16;     // of their number from walk to walk
+constexpr int64_t kFewLabels = 64;  // a cut, in the first walks, whose plans and references prune the next ones
+constexpr int kPatience = 2;        // first walks that may fail to raise the bound
+constexpr int64_t kGrowth = 16;     // of the number of labels from walk to walk after that
 
 // Each number that can be wrong, in a sentence.
 absl::Status CheckLimits(const PlanLimits& limits) {
@@ -60,37 +61,66 @@ class DepthSearch {
       : limits_(limits),
         prefetch_(prefetch),
         budget_(std::min(limits.memory_budget_bytes, kNoBudget)),
-        trellis_(BuildTrellis(profile, limits, prefetch)) {}
+        trellis_(BuildTrellis(profile, limits, prefetch)),
+        times_(trellis_) {}
 
+  // The smallest budget that some plan fits.
   int64_t SmallestBudget() const { return SmallestPeak(trellis_, LeastPeaks(trellis_, limits_.host_budget_bytes)); }
 
-  // Walks with more and more labels, each pruned by the best plan so far, until nothing was dropped that could be as
-  // good, or there are as many as there may be.
+  // Makes `best` better if some plan of this depth is. Walks with more and more labels, each pruned by the best plan so
+  // far, until nothing was dropped that could be as good, or there are as many as there may be.
   void Improve(Best* best) {
-    const MoveTimes times(trellis_);
-    PeakNeeds needs;
     const bool host_binds = HostMayBind(trellis_, limits_.host_budget_bytes);
-    if (host_binds) needs = LeastPeaks(trellis_, limits_.host_budget_bytes);
-    LowerBound bound(trellis_, times, budget_);
+    if (host_binds) needs_ = LeastPeaks(trellis_, limits_.host_budget_bytes);
+    LowerBound bound(trellis_, times_, budget_);
     const int64_t most = std::max<int64_t>(limits_.most_labels / (trellis_.layers() + 1), 1);
-    for (int64_t labels = std::min(kFewLabels, most);; labels = std::min(labels * kGrowth, most)) {
-      WalkResult result = LabelWalk(trellis_, times, bound, host_binds ? &needs : nullptr,
-                                    {.memory_budget_bytes = budget_,
-                                     .host_budget_bytes = limits_.host_budget_bytes,
-                                     .slowest_ns = best->time_ns,
-                                     .labels_a_cut = labels})
-                              .Run();
-      Take(result, best);
-      const bool complete = result.dropped_ns == INT64_MAX || result.dropped_ns > best->time_ns;
-      if (complete || labels == most) {
+    if (Roughly(std::min(kFewLabels, most), &bound, best)) return;
+    for (int64_t labels = std::min(kFewLabels * kGrowth, most);; labels = std::min(labels * kGrowth, most)) {
+      const WalkResult result = Walk(bound, labels, best);
+      if (Complete(result, *best) || labels == most) {
         best->bound_ns = std::min({best->bound_ns, result.dropped_ns, best->time_ns});
         return;
       }
-      if (times.forward().count + times.backward().count > 2) bound.Refine(std::move(result.references));
     }
   }
 
  private:
+  // Nothing that was dropped can be as good as the best plan.
+  static bool Complete(const WalkResult& result, const Best& best) {
+    return result.dropped_ns == INT64_MAX || result.dropped_ns > best.time_ns;
+  }
+
+  // Walks with few labels, each of which gives a plan that prunes and references that may raise the bound, until that
+  // helps no more. Returns whether the best plan is proven.
+  bool Roughly(int64_t labels, LowerBound* bound, Best* best) const {
+    LowerBound next = *bound;
+    for (int patience = kPatience; patience > 0;) {
+      const WalkResult result = Walk(next, labels, best);
+      if (Complete(result, *best)) {
+        best->bound_ns = std::min(best->bound_ns, best->time_ns);
+        return true;
+      }
+      if (times_.forward().count + times_.backward().count == 2) break;  // nothing to refer to
+      next.Refine(result.references);
+      if (next.OfAll() <= bound->OfAll()) {
+        --patience;
+      } else {
+        *bound = next;
+      }
+    }
+    return false;
+  }
+
+  WalkResult Walk(const LowerBound& bound, int64_t labels, Best* best) const {
+    const WalkLimits limits{.memory_budget_bytes = budget_,
+                            .host_budget_bytes = limits_.host_budget_bytes,
+                            .slowest_ns = best->time_ns,
+                            .labels_a_cut = labels};
+    WalkResult result = LabelWalk(trellis_, times_, bound, needs_.empty() ? nullptr : &needs_, limits).Run();
+    Take(result, best);
+    return result;
+  }
+
   void Take(const WalkResult& result, Best* best) const {
     if (!result.found()) return;
     const bool better = result.time_ns < best->time_ns ||
@@ -107,6 +137,8 @@ class DepthSearch {
   const int prefetch_;
   const int64_t budget_;
   const Trellis trellis_;
+  const MoveTimes times_;
+  PeakNeeds needs_;  // where the host's memory could run out
 };
 
 // A chain without layers leaves nothing to choose.

@@ -9,13 +9,14 @@
 namespace reprise {
 
 struct Label {
-  int64_t bytes = 0;     // retained
-  int64_t time_ns = 0;   // the first time of the forward vector plus that of the backward vector
-  int64_t host = 0;      // bytes; 0 where the host's memory cannot run out
-  int64_t bound_ns = 0;  // no plan that begins so is faster
-  int32_t move = -1;     // the last of the path
-  int32_t parent = -1;   // in the list of the state that the move leaves
-  uint32_t extra = 0;    // where in LabelList::extra the other times begin
+  int64_t bytes = 0;      // retained
+  int64_t time_ns = 0;    // the first time of the forward vector plus that of the backward vector
+  int64_t host = 0;       // bytes; 0 where the host's memory cannot run out
+  int64_t excess_ns = 0;  // by how much its times exceed the references of its state
+  int64_t bound_ns = 0;   // no plan that begins so is faster
+  int32_t move = -1;      // the last of the path
+  int32_t parent = -1;    // in the list of the state that the move leaves
+  uint32_t extra = 0;     // where in LabelList::extra the other times begin
 };
 
 struct LabelList {

@@ -11,19 +11,47 @@ namespace {
 // A bound that was added up in doubles, so that rounding cannot have raised it.
 int64_t RoundUpSafely(double bound) { return static_cast<int64_t>(std::ceil(bound - 0.25 - 1e-12 * std::fabs(bound))); }
 
-// Vectors of times, relative to their first, after a matrix; `first` is by how much the first grew. Times below the
-// floor are raised to it.
-void Apply(const LagMatrix& matrix, size_t count, const Times& old, const Times& floor, bool transposed, Times* now,
-           int64_t* first) {
-  for (size_t t = 0; t < count; ++t) {
-    int64_t time = t == 0 ? kNever : *first + floor[t];
-    for (size_t f = 0; f < count; ++f) {
-      time = std::max(time, old[f] + (transposed ? matrix[f].lag[t] : matrix[t].lag[f]));
+// What a move does to a path's times, once they are asked for.
+class Stretch {
+ public:
+  Stretch(const MoveTimes& times, const LowerBound& bound, const Move& move)
+      : times_(times), floor_(bound.floor(move.to_cut, move.to_state)), move_(move) {}
+
+  // Returns by how much the sum of the first times grows.
+  int64_t Apply(RelativeTimes* times) const {
+    if (!made_) {
+      forward_ = times_.Forward(move_);
+      backward_ = times_.Backward(move_);
+      made_ = true;
     }
-    if (t == 0) *first = time;
-    (*now)[t] = time - *first;
+    const auto forward = [&](size_t to, size_t from) { return forward_[to].lag[from]; };
+    const auto backward = [&](size_t to, size_t from) { return backward_[from].lag[to]; };
+    return Multiply(times_.forward().count, forward, floor_.forward, &times->forward) +
+           Multiply(times_.backward().count, backward, floor_.backward, &times->backward);
   }
-}
+
+ private:
+  // Times below the floor are raised to it. Returns by how much the first grows.
+  template <typename Lag>
+  static int64_t Multiply(int count, const Lag& lag, const Times& floor, Times* times) {
+    const Times old = *times;
+    int64_t first = 0;
+    for (size_t to = 0; to < static_cast<size_t>(count); ++to) {
+      int64_t time = to == 0 ? kNever : first + floor[to];
+      for (size_t from = 0; from < static_cast<size_t>(count); ++from) time = std::max(time, old[from] + lag(to, from));
+      if (to == 0) first = time;
+      (*times)[to] = time - first;
+    }
+    return first;
+  }
+
+  const MoveTimes& times_;
+  const RelativeTimes& floor_;
+  const Move& move_;
+  mutable bool made_ = false;  // many moves are not taken by any path
+  mutable LagMatrix forward_;
+  mutable LagMatrix backward_;
+};
 
 }  // namespace
 
@@ -67,8 +95,8 @@ WalkResult LabelWalk::Run() {
         Extend(move, index, At(move.from_cut, move.from_state), &list);
       }
       KeepUseful(extra_, &list);
+      DropBeyondRoom(cut);
     }
-    DropBeyondRoom(cut);
     Remember(cut);
     if (cut >= longest) lists_[static_cast<size_t>(cut - longest)].clear();
   }
@@ -83,19 +111,13 @@ void LabelWalk::Start() {
     if (trellis_.start_bytes[static_cast<size_t>(state)] > limits_.memory_budget_bytes || to_go.empty()) continue;
     const Times start = times_.Start(state);
     const RelativeTimes& floor = bound_.floor(0, state);
-    LabelList& list = At(0, state);
-    list.labels.push_back({.time_ns = start[0] + tail[0]});
     RelativeTimes relative;
-    for (size_t i = 1; i <= extra_.forward; ++i) {
-      list.extra.push_back(relative.forward[i] = std::max(start[i] - start[0], floor.forward[i]));
-    }
-    for (size_t i = 1; i <= extra_.backward; ++i) {
-      list.extra.push_back(relative.backward[i] = std::max(tail[i] - tail[0], floor.backward[i]));
-    }
-    Label& label = list.labels.back();
-    const auto least = static_cast<double>(label.time_ns + bound_.Correction(0, state, relative));
-    label.bound_ns = RoundUpSafely(least + to_go.At(0));
-    if (label.bound_ns > limits_.slowest_ns) list = {};
+    for (size_t i = 1; i <= extra_.forward; ++i) relative.forward[i] = std::max(start[i] - start[0], floor.forward[i]);
+    for (size_t i = 1; i <= extra_.backward; ++i) relative.backward[i] = std::max(tail[i] - tail[0], floor.backward[i]);
+    Label label{.time_ns = start[0] + tail[0]};
+    label.excess_ns = label.time_ns + bound_.Correction(0, state, relative);
+    label.bound_ns = RoundUpSafely(static_cast<double>(label.excess_ns) + to_go.At(0));
+    if (label.bound_ns <= limits_.slowest_ns) Append(label, relative, &At(0, state));
   }
 }
 
@@ -111,9 +133,8 @@ bool LabelWalk::Fits(const Label& label, const Move& move) const {
 void LabelWalk::Extend(const Move& move, int32_t index, const LabelList& from, LabelList* to) const {
   const ConvexFunction& to_go = bound_.ToGo(move.to_cut, move.to_state);
   if (from.labels.empty() || to_go.empty()) return;
-  const RelativeTimes& floor = bound_.floor(move.to_cut, move.to_state);
-  const LagMatrix ahead = times_.Forward(move);
-  const LagMatrix back = times_.Backward(move);
+  const Stretch stretch(times_, bound_, move);
+  const int64_t at_least = bound_.AtLeast(index);
   const int64_t most_below =
       std::min(limits_.memory_budget_bytes - move.needed_bytes, to_go.last() - move.retained_bytes);
   size_t hint = 0;
@@ -125,26 +146,25 @@ void LabelWalk::Extend(const Move& move, int32_t index, const LabelList& from, L
       label.host = below.host + move.host_bytes;
       if (!Fits(label, move)) continue;
     }
-    RelativeTimes now;
-    int64_t correction = 0;
-    if (extra_.count() == 0) {
-      label.time_ns = below.time_ns + ahead[0].lag[0] + back[0].lag[0];
-    } else {
-      const RelativeTimes old = TimesOf(below, from);
-      int64_t forward_ns = 0;
-      int64_t backward_ns = 0;
-      Apply(ahead, extra_.forward + 1, old.forward, floor.forward, false, &now.forward, &forward_ns);
-      Apply(back, extra_.backward + 1, old.backward, floor.backward, true, &now.backward, &backward_ns);
-      label.time_ns = below.time_ns + forward_ns + backward_ns;
-      correction = bound_.Correction(move.to_cut, move.to_state, now);
-    }
-    label.bound_ns = RoundUpSafely(static_cast<double>(label.time_ns + correction) + to_go.At(label.bytes, &hint));
-    if (label.bound_ns > limits_.slowest_ns) continue;
-    label.extra = static_cast<uint32_t>(to->extra.size());
-    to->labels.push_back(label);
-    for (size_t i = 1; i <= extra_.forward; ++i) to->extra.push_back(now.forward[i]);
-    for (size_t i = 1; i <= extra_.backward; ++i) to->extra.push_back(now.backward[i]);
+    // The times of most need not be worked out to see that they are too late.
+    const double to_go_ns = to_go.At(label.bytes, &hint);
+    if (RoundUpSafely(static_cast<double>(below.excess_ns + at_least) + to_go_ns) > limits_.slowest_ns) continue;
+    RelativeTimes now = TimesOf(below, from);
+    label.time_ns = below.time_ns + stretch.Apply(&now);
+    label.excess_ns = label.time_ns + bound_.Correction(move.to_cut, move.to_state, now);
+    label.bound_ns = RoundUpSafely(static_cast<double>(label.excess_ns) + to_go_ns);
+    if (label.bound_ns <= limits_.slowest_ns) Append(label, now, to);
   }
+}
+
+void LabelWalk::Append(Label label, const RelativeTimes& times, LabelList* list) const {
+  label.extra = static_cast<uint32_t>(list->extra.size());
+  list->labels.push_back(label);
+  const auto append = [&](const Times& from, size_t count) {
+    list->extra.insert(list->extra.end(), from.begin() + 1, from.begin() + 1 + static_cast<int64_t>(count));
+  };
+  append(times.forward, extra_.forward);
+  append(times.backward, extra_.backward);
 }
 
 // Of all labels of a cut, those with the least bounds stay.

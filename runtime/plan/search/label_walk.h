@@ -53,6 +53,7 @@ class LabelWalk {
 
   void Start();
   void Extend(const Move& move, int32_t index, const LabelList& from, LabelList* to) const;
+  void Append(Label label, const RelativeTimes& times, LabelList* list) const;
   bool Fits(const Label& label, const Move& move) const;
   void DropBeyondRoom(int32_t cut);
   void Remember(int32_t cut);

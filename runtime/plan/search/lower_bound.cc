@@ -1,6 +1,7 @@
 #include "runtime/plan/search/lower_bound.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace reprise {
@@ -17,7 +18,7 @@ int64_t JoinAtHead(const LagMatrix& head, const TimeLayout& forward, const TimeL
 }
 
 LowerBound::LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t memory_budget_bytes)
-    : trellis_(trellis), times_(times), budget_(memory_budget_bytes) {
+    : trellis_(&trellis), times_(&times), budget_(memory_budget_bytes) {
   floors_.resize(trellis.states.size());
   least_bytes_.resize(trellis.states.size());
   for (int32_t cut = 0; cut <= trellis.layers(); ++cut) {
@@ -41,23 +42,22 @@ LowerBound::LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t m
 int64_t LowerBound::Correction(int32_t cut, int32_t state, const RelativeTimes& times) const {
   const RelativeTimes& reference = At(references_, cut, state);
   int64_t forward = 0;
-  for (size_t i = 1; i < static_cast<size_t>(times_.forward().count); ++i) {
+  for (size_t i = 1; i < static_cast<size_t>(times_->forward().count); ++i) {
     forward = std::min(forward, times.forward[i] - reference.forward[i]);
   }
   int64_t backward = 0;
-  for (size_t i = 1; i < static_cast<size_t>(times_.backward().count); ++i) {
+  for (size_t i = 1; i < static_cast<size_t>(times_->backward().count); ++i) {
     backward = std::min(backward, times.backward[i] - reference.backward[i]);
   }
   return forward + backward;
 }
 
-// By how much a move adds at least to what its vectors exceed their references by.
-int64_t LowerBound::AtLeast(const Move& move) const {
+int64_t LowerBound::LeastExcess(const Move& move) const {
   const RelativeTimes& from = At(references_, move.from_cut, move.from_state);
   const RelativeTimes& to = At(references_, move.to_cut, move.to_state);
   const RelativeTimes& floor = At(floors_, move.to_cut, move.to_state);
-  const auto forward_count = static_cast<size_t>(times_.forward().count);
-  const LagMatrix ahead = times_.Forward(move);
+  const auto forward_count = static_cast<size_t>(times_->forward().count);
+  const LagMatrix ahead = times_->Forward(move);
   int64_t first = kNever;
   int64_t forward = INT64_MAX;
   for (size_t t = 0; t < forward_count; ++t) {
@@ -66,8 +66,8 @@ int64_t LowerBound::AtLeast(const Move& move) const {
     if (t == 0) first = time;
     forward = std::min(forward, time - to.forward[t]);
   }
-  const auto backward_count = static_cast<size_t>(times_.backward().count);
-  const LagMatrix back = times_.Backward(move);
+  const auto backward_count = static_cast<size_t>(times_->backward().count);
+  const LagMatrix back = times_->Backward(move);
   int64_t backward = INT64_MAX;
   for (size_t t = 0; t < backward_count; ++t) {
     int64_t way = t == 0 ? kNever : first + floor.backward[t];
@@ -79,34 +79,43 @@ int64_t LowerBound::AtLeast(const Move& move) const {
 }
 
 ConvexFunction LowerBound::AtEnd(int32_t state) const {
-  const int64_t head_bytes = trellis_.head_bytes[static_cast<size_t>(state)];
+  const int64_t head_bytes = trellis_->head_bytes[static_cast<size_t>(state)];
   if (head_bytes < 0) return {};
-  const int64_t least =
-      JoinAtHead(times_.Head(state), times_.forward(), times_.backward(), At(references_, trellis_.layers(), state));
-  return {At(least_bytes_, trellis_.layers(), state), budget_ - head_bytes, static_cast<double>(least)};
+  const int64_t least = JoinAtHead(times_->Head(state), times_->forward(), times_->backward(),
+                                   At(references_, trellis_->layers(), state));
+  return {At(least_bytes_, trellis_->layers(), state), budget_ - head_bytes, static_cast<double>(least)};
 }
 
 void LowerBound::Refine(References references) {
   references_ = std::move(references);
-  to_go_.assign(trellis_.states.size(), {});
-  for (int32_t cut = trellis_.layers(); cut >= 0; --cut) {
+  at_least_.resize(trellis_->moves.size());
+  to_go_.assign(trellis_->states.size(), {});
+  for (int32_t cut = trellis_->layers(); cut >= 0; --cut) {
     const auto c = static_cast<size_t>(cut);
-    for (int32_t state = 0; state < static_cast<int32_t>(trellis_.states[c].size()); ++state) {
-      if (cut == trellis_.layers()) {
+    for (int32_t state = 0; state < static_cast<int32_t>(trellis_->states[c].size()); ++state) {
+      if (cut == trellis_->layers()) {
         to_go_[c].push_back(AtEnd(state));
         continue;
       }
       ConvexUnion best(At(least_bytes_, cut, state));
-      for (const int32_t index : trellis_.out_of[c][static_cast<size_t>(state)]) {
-        const Move& move = trellis_.moves[static_cast<size_t>(index)];
+      for (const int32_t index : trellis_->out_of[c][static_cast<size_t>(state)]) {
+        const Move& move = trellis_->moves[static_cast<size_t>(index)];
         const ConvexFunction& above = ToGo(move.to_cut, move.to_state);
         if (above.empty()) continue;
-        best.Add(above, {.shift = move.retained_bytes,
-                         .add = static_cast<double>(AtLeast(move)),
-                         .limit = budget_ - move.needed_bytes});
+        int64_t& least = at_least_[static_cast<size_t>(index)];
+        least = LeastExcess(move);
+        best.Add(
+            above,
+            {.shift = move.retained_bytes, .add = static_cast<double>(least), .limit = budget_ - move.needed_bytes});
       }
       to_go_[c].push_back(best.Take());
     }
+  }
+  of_all_ = std::numeric_limits<double>::infinity();
+  const Times tail = times_->Tail();
+  for (int32_t state = 0; state < static_cast<int32_t>(to_go_[0].size()); ++state) {
+    if (ToGo(0, state).empty()) continue;
+    of_all_ = std::min(of_all_, static_cast<double>(times_->Start(state)[0] + tail[0]) + ToGo(0, state).At(0));
   }
 }
 

@@ -35,8 +35,12 @@ class LowerBound {
   // Least relative times: any path's are at least these, and raising them up to there changes no path's time.
   const RelativeTimes& floor(int32_t cut, int32_t state) const { return At(floors_, cut, state); }
 
+  // Of every plan that fits, in ns.
+  double OfAll() const { return of_all_; }
   // Of the layers above the cut, in ns, where those below retain `bytes`; empty: nothing above fits.
   const ConvexFunction& ToGo(int32_t cut, int32_t state) const { return At(to_go_, cut, state); }
+  // What a move adds at least to what its vectors exceed the references by.
+  int64_t AtLeast(int32_t move) const { return at_least_[static_cast<size_t>(move)]; }
   // By how much less than the sum of its first times a vector counts.
   int64_t Correction(int32_t cut, int32_t state, const RelativeTimes& times) const;
 
@@ -45,16 +49,18 @@ class LowerBound {
   static const T& At(const std::vector<std::vector<T>>& table, int32_t cut, int32_t state) {
     return table[static_cast<size_t>(cut)][static_cast<size_t>(state)];
   }
-  int64_t AtLeast(const Move& move) const;
+  int64_t LeastExcess(const Move& move) const;
   ConvexFunction AtEnd(int32_t state) const;
 
-  const Trellis& trellis_;
-  const MoveTimes& times_;
-  const int64_t budget_;
+  const Trellis* trellis_;
+  const MoveTimes* times_;
+  int64_t budget_;
   References references_;
   References floors_;
   std::vector<std::vector<int64_t>> least_bytes_;  // retained below a cut
+  std::vector<int64_t> at_least_;                  // by move
   std::vector<std::vector<ConvexFunction>> to_go_;
+  double of_all_ = 0;
 };
 
 // The end of the step by a path with these times at the last cut, less the sum of their first times.
