@@ -14,15 +14,6 @@
 namespace reprise {
 namespace {
 
-absl::Status RefusePlanFlags() {
-  for (const char* name : PlanFlags()) {
-    if (FlagValue(name) != FlagDefault(name)) {
-      return absl::InvalidArgumentError(absl::StrCat("--", name, " is not built yet; leave it out"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 void AppendFlagHelp(const std::string& name, std::string* text) {
   const std::string value = FlagDefault(name);
   absl::StrAppend(text, absl::StrFormat("  --%-20s %s", name, FlagHelp(name)));
@@ -48,8 +39,13 @@ absl::StatusOr<TrainConfiguration> Resolve(Subcommand subcommand, absl::Span<con
   TrainConfiguration configuration = ReadFlags();
   RETURN_IF_ERROR(Validate(subcommand, &configuration));
   RETURN_IF_ERROR(RefuseNotBuilt(configuration));
-  RETURN_IF_ERROR(RefusePlanFlags());
   return configuration;
+}
+
+absl::StatusOr<PlanRequest> ResolvePlanRequest(const TrainConfiguration& configuration) {
+  PlanRequest request = ReadPlanFlags();
+  RETURN_IF_ERROR(ValidatePlan(configuration, request));
+  return request;
 }
 
 std::string HelpText(Subcommand subcommand) {

@@ -78,6 +78,7 @@ struct TrainConfiguration {
   int64_t threads = 0;                 // compute threads per rank; 0: cores of the machine / ranks on it
   std::string stream_order = "async";  // async, random:SEED
   double deadline = 300;               // seconds that any wait may last
+  std::string profile_cache = "auto";  // folder of measured times; auto: in the user's cache folder; none: no cache
 
   // Snapshots and outputs.
   std::string snapshot_dir;
@@ -100,11 +101,24 @@ struct TrainConfiguration {
   bool operator==(const TrainConfiguration&) const = default;
 };
 
+// What `plan` is asked beyond the settings of a run.
+struct PlanRequest {
+  int64_t world_size = 0;    // ranks; 0: those of the launcher
+  std::string hardware;      // a machine that is not here; empty: this one is measured
+  std::string profile;       // a saved profile in place of a model
+  std::string save_profile;  // where to save the profile
+  std::string maximize;      // micro_batch, sequence_length, n_layer; empty: nothing
+  bool json = false;
+};
+
 // Reads `arguments` (what stands behind the subcommand) and the file of --config, and checks every value and what must
 // go together. InvalidArgument, in one sentence that names the flag (or file, line and key) and the mend, for: an
 // unknown name, a missing or bad value, a combination that makes no sense, and what is not built yet. The flags' state
 // is global and set anew by each call: one thread at a time.
 absl::StatusOr<TrainConfiguration> Resolve(Subcommand subcommand, absl::Span<const std::string> arguments);
+
+// The flags of `plan` as the last Resolve(Subcommand::kPlan, ...) read them, checked.
+absl::StatusOr<PlanRequest> ResolvePlanRequest(const TrainConfiguration& configuration);
 
 // Every setting in a fixed order, one `name = value` a line; --config takes it back. Equal text, equal settings.
 std::string ToToml(const TrainConfiguration& configuration);

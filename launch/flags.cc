@@ -72,7 +72,7 @@ SETTING(int64_t, replicas, "groups of ranks that each hold a whole model (hybrid
 SETTING(std::string, checkpoint, "activation checkpoints: none, all, every:K, sqrt, selective, auto");
 SETTING(reprise::ByteCount, memory_budget, "device bytes per rank (KiB, MiB, GiB); 0: no cap");
 SETTING(reprise::ByteCount, host_budget, "host bytes per rank for offloading; 0: no cap");
-SETTING(int64_t, prefetch, "units gathered ahead");
+SETTING(int64_t, prefetch, "units gathered ahead; checkpoint=auto chooses where it is 1");
 SETTING(std::vector<std::string>, offload, "list of activations, parameters, optimizer; empty: nothing");
 SETTING(std::string, offload_file, "where offloaded bytes beyond --host_budget go");
 
@@ -80,6 +80,7 @@ SETTING(std::string, device, "auto, cpu, cuda");
 SETTING(int64_t, threads, "compute threads per rank; 0: cores of the machine / ranks on it");
 SETTING(std::string, stream_order, "async, or random:SEED (cpu: one thread, any order the events allow)");
 SETTING(double, deadline, "seconds that any wait may last");
+SETTING(std::string, profile_cache, "folder of measured times; auto: in the user's cache folder; none: measure anew");
 
 SETTING(std::string, snapshot_dir, "folder of saved training states");
 SETTING(int64_t, snapshot_every, "steps between snapshots");
@@ -93,8 +94,10 @@ SETTING(std::string, report, "one self-contained HTML file");
 ABSL_FLAG(std::string, config, "", "TOML file of the same names; flags on the command line win");
 
 ABSL_FLAG(int64_t, world_size, 0, "plan for so many ranks");
-ABSL_FLAG(std::string, hardware, "", "plan for this kind of machine");
-ABSL_FLAG(std::string, profile, "", "plan this saved profile");
+ABSL_FLAG(std::string, hardware, "", "plan for this kind of machine: a name in hardware/, or a .toml file");
+ABSL_FLAG(std::string, profile, "", "plan this saved profile (JSON)");
+ABSL_FLAG(std::string, save_profile, "", "JSON file for the profile that the plan was made from");
+ABSL_FLAG(std::string, maximize, "", "find the largest micro_batch, sequence_length or n_layer that fits the budget");
 ABSL_FLAG(bool, json, false, "print JSON");
 
 #undef SETTING
@@ -152,6 +155,7 @@ constexpr Setting kSettings[] = {
     {"threads", kMachine, &C::threads},
     {"stream_order", kMachine, &C::stream_order},
     {"deadline", kMachine, &C::deadline},
+    {"profile_cache", kMachine, &C::profile_cache},
     {"snapshot_dir", kOutput, &C::snapshot_dir},
     {"snapshot_every", kOutput, &C::snapshot_every},
     {"resume", kOutput, &C::resume},
@@ -162,7 +166,7 @@ constexpr Setting kSettings[] = {
     {"report", kOutput, &C::report},
 };
 
-constexpr const char* kPlanFlags[] = {"world_size", "hardware", "profile", "json"};
+constexpr const char* kPlanFlags[] = {"world_size", "hardware", "profile", "save_profile", "maximize", "json"};
 
 absl::CommandLineFlag& Find(absl::string_view name) {
   absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
@@ -229,6 +233,15 @@ void ResetFlags() {
     std::string error;
     REPRISE_CHECK(flag.ParseFrom(flag.DefaultValue(), &error)) << name << ": " << error;
   }
+}
+
+PlanRequest ReadPlanFlags() {
+  return {.world_size = absl::GetFlag(FLAGS_world_size),
+          .hardware = absl::GetFlag(FLAGS_hardware),
+          .profile = absl::GetFlag(FLAGS_profile),
+          .save_profile = absl::GetFlag(FLAGS_save_profile),
+          .maximize = absl::GetFlag(FLAGS_maximize),
+          .json = absl::GetFlag(FLAGS_json)};
 }
 
 TrainConfiguration ReadFlags() {

@@ -56,6 +56,7 @@ absl::Status SetFlag(const Assignment& assignment);
 void ResetFlags();  // every flag back to its default
 
 TrainConfiguration ReadFlags();
+PlanRequest ReadPlanFlags();
 
 }  // namespace reprise
 

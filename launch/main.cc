@@ -55,7 +55,9 @@ int Run(Subcommand subcommand, absl::Span<const std::string> arguments) {
   if (Asks(arguments, "help")) return Print(HelpText(subcommand));
   const absl::StatusOr<TrainConfiguration> configuration = Resolve(subcommand, arguments);
   if (subcommand == Subcommand::kTrain) return TrainMain(configuration);
-  return configuration.ok() ? PlanMain(*configuration) : Fail(configuration.status());
+  if (!configuration.ok()) return Fail(configuration.status());
+  const absl::StatusOr<PlanRequest> request = ResolvePlanRequest(*configuration);
+  return request.ok() ? PlanMain(*configuration, *request) : Fail(request.status());
 }
 
 int Main(absl::Span<const std::string> arguments) {

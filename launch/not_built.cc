@@ -19,7 +19,6 @@ absl::Status RefuseNotBuilt(const TrainConfiguration& c) {
       {c.model == "vit", "--model=vit", "gpt2 is"},
       {c.data_format == "idx", "--data_format=idx", "text, u16 and llmc are"},
       {!c.freeze.empty(), "--freeze", "every parameter is trained"},
-      {c.checkpoint == "auto", "--checkpoint=auto", "all, every:K, sqrt and selective are"},
       {c.replicas > 1, "--replicas above 1", "every rank holds one shard of one model"},
       {c.offload_parameters, "--offload=parameters", "activations is"},
       {c.offload_optimizer, "--offload=optimizer", "activations is"},

@@ -3,17 +3,25 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "device/affinity.h"
 #include "launch/exit_code.h"
 #include "launch/job_setup.h"
+#include "launch/machine_choice.h"
+#include "launch/maximize.h"
 #include "launch/plan_text.h"
+#include "launch/profile_text.h"
+#include "runtime/plan/profile_json.h"
 #include "runtime/tensor/kernel_set.h"
 
 namespace reprise {
 namespace {
+
+constexpr int64_t kMostProfileBytes = int64_t{256} << 20;
 
 // Ranks of the launcher that started this process; 1 without one. `plan` itself needs no MPI.
 int LauncherRanks() {
@@ -26,23 +34,64 @@ int LauncherRanks() {
   return 1;
 }
 
-absl::Status PrintPlan(const TrainConfiguration& configuration) {
-  ASSIGN_OR_RETURN(JobSetup setup, MakeJobSetup(PosixStorage(), configuration));
-  const int ranks = LauncherRanks();
+PlanLimits LimitsOf(const TrainConfiguration& c, const Profile& profile) {
+  PlanLimits limits;
+  if (c.memory_budget.bytes > 0) limits.memory_budget_bytes = c.memory_budget.bytes;
+  if (c.host_budget.bytes > 0) limits.host_budget_bytes = c.host_budget.bytes;
+  limits.offloads = c.offload_activations;
+  limits.stays_gathered = profile.gathers;
+  if (profile.gathers) {
+    limits.smallest_prefetch = 0;
+    limits.largest_prefetch = 3;
+  }
+  return limits;
+}
+
+absl::Status PlanSavedProfile(const TrainConfiguration& configuration, const PlanRequest& request) {
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(PosixStorage(), request.profile, kMostProfileBytes));
+  ASSIGN_OR_RETURN(const Profile profile, ProfileFromJson(text));
+  const PlanLimits limits = LimitsOf(configuration, profile);
+  ASSIGN_OR_RETURN(const Solution solution, Solve(profile, limits));
+  ASSIGN_OR_RETURN(const int64_t smallest, SmallestBudget(profile, limits));
+  const std::string out =
+      request.json ? SolutionJson(profile, solution, smallest) : SolutionText(profile, solution, smallest);
+  std::fputs(out.c_str(), stdout);
+  return absl::OkStatus();
+}
+
+absl::Status PlanModel(const TrainConfiguration& asked, const PlanRequest& request) {
+  const int ranks = request.world_size > 0 ? static_cast<int>(request.world_size) : LauncherRanks();
   // Scratch of some kernels depends on the number of threads.
-  const int threads =
-      configuration.threads > 0 ? static_cast<int>(configuration.threads) : CoresForRank(0, ranks).cores;
+  int threads = static_cast<int>(asked.threads);
+  if (threads == 0) threads = request.hardware.empty() ? CoresForRank(0, ranks).cores : 1;
   KernelSet kernels({.kind = KernelKind::kCpu, .threads = threads});
+  TrainConfiguration configuration = asked;
+  if (!request.maximize.empty()) {
+    ASSIGN_OR_RETURN(const int64_t largest, Maximize(request.maximize, asked, ranks, kernels));
+    ASSIGN_OR_RETURN(configuration, WithValue(asked, request.maximize, largest));
+    if (!request.json)
+      std::printf("largest %s that fits: %lld\n", request.maximize.c_str(), static_cast<long long>(largest));
+  }
+  ASSIGN_OR_RETURN(JobSetup setup, MakeJobSetup(PosixStorage(), configuration));
+  ASSIGN_OR_RETURN(setup.options.times, TimesForPlan(configuration, request, setup, ranks, threads, kernels));
   ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> job, MakeJobPlan(setup.source.model, setup.options, ranks, kernels));
-  std::fputs(PlanText(*job).c_str(), stdout);
+  ASSIGN_OR_RETURN(const SmallestBudgets smallest, FindSmallestBudgets(*job, kernels));
+  if (!request.save_profile.empty()) {
+    RETURN_IF_ERROR(WriteWholeFile(PosixStorage(), request.save_profile, ProfileToJson(*job->profile)));
+  }
+  const std::string out = request.json
+                              ? PlanJson(*job, smallest)
+                              : absl::StrCat(PlanText(*job), EstimateText(*job), SmallestBudgetsText(smallest));
+  std::fputs(out.c_str(), stdout);
   return absl::OkStatus();
 }
 
 }  // namespace
 
-int PlanMain(const TrainConfiguration& configuration) {
+int PlanMain(const TrainConfiguration& configuration, const PlanRequest& request) {
   if (!IsFirstProcess()) return kExitDone;
-  const absl::Status status = PrintPlan(configuration);
+  const absl::Status status =
+      request.profile.empty() ? PlanModel(configuration, request) : PlanSavedProfile(configuration, request);
   if (!status.ok()) PrintError(status);
   return ExitCodeFor(status);
 }

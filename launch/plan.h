@@ -1,4 +1,4 @@
-// `reprise plan`: prints the plan and the predicted peak of a run, without running it.
+// `reprise plan`: prints the plan, the predicted peak and step time of a run, and the proof, without running it.
 #ifndef REPRISE_LAUNCH_PLAN_H_
 #define REPRISE_LAUNCH_PLAN_H_
 
@@ -7,7 +7,7 @@
 namespace reprise {
 
 // Returns the exit code (launch/exit_code.h); kExitNoPlan where nothing fits the budget.
-int PlanMain(const TrainConfiguration& configuration);
+int PlanMain(const TrainConfiguration& configuration, const PlanRequest& request);
 
 }  // namespace reprise
 

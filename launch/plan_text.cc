@@ -110,7 +110,6 @@ std::string PlanText(const JobPlan& job) {
                                   job.device_bytes(), FormatBytes(job.device_bytes()), PeakBlock(job),
                                   FormatBytes(job.host_bytes())));
   absl::StrAppend(&text, KindLines(job.schedule));
-  absl::StrAppend(&text, absl::StrFormat("smallest memory_budget for this policy: %d\n", job.device_bytes()));
   return text;
 }
 

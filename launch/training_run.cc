@@ -18,7 +18,9 @@
 #include "launch/exit_code.h"
 #include "launch/gradient_file.h"
 #include "launch/job_setup.h"
+#include "launch/machine_choice.h"
 #include "launch/plan_text.h"
+#include "launch/profile_text.h"
 #include "launch/progress.h"
 #include "launch/run_table.h"
 #include "launch/same_settings.h"
@@ -28,6 +30,7 @@
 #include "runtime/train/dataset.h"
 #include "runtime/train/learning_rate.h"
 #include "runtime/train/metrics.h"
+#include "runtime/train/times_cache.h"
 #include "runtime/train/trace.h"
 #include "runtime/train/training_job.h"
 
@@ -58,7 +61,7 @@ class TrainingRun {
     Progress progress(steps_, !first_);
     progress.Note(MachineText());
     RETURN_IF_ERROR(MakeJob());
-    progress.Note(PlanText(job_->plan()));
+    progress.Note(absl::StrCat(PlanText(job_->plan()), EstimateText(job_->plan())));
     RETURN_IF_ERROR(WriteRunLine());
     for (int64_t step = 0; step < steps_; ++step) {
       ASSIGN_OR_RETURN(StepMetrics metrics, TrainStep(step, &progress));
@@ -174,6 +177,12 @@ class TrainingRun {
                             .seed = static_cast<uint64_t>(c_.stream_order_seed) * 0x9E3779B97F4A7C15ULL +
                                     static_cast<uint64_t>(communicator_.rank())};
     machine.deadline_seconds = c_.deadline;
+    if (c_.checkpoint == "auto") {
+      const TimesCache cache(storage_, CacheFolder(c_.profile_cache));
+      ASSIGN_OR_RETURN(MachineTimes times, CachedMachineTimes(cache, setup_.source.model, setup_.options, machine,
+                                                              communicator_.size(), communicator_));
+      setup_.options.times = std::make_shared<const MachineTimes>(std::move(times));
+    }
     ASSIGN_OR_RETURN(job_, TrainingJob::Create(setup_.source.model, setup_.options, machine, communicator_));
     if (checkpoint_ == nullptr) return job_->SetParameters(RandomParameters(static_cast<uint64_t>(c_.seed)));
     return job_->SetParameters([this](const Parameter& parameter, int64_t first, absl::Span<float> out) {

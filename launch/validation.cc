@@ -154,7 +154,8 @@ absl::Status CheckOffload(TrainConfiguration* c) {
   c->offload_parameters = has("parameters");
   c->offload_optimizer = has("optimizer");
   if (c->offload_activations && c->checkpoint == "none") {
-    return Wrong("offload", "activations moves what --checkpoint retains: choose all, every:K, sqrt or selective with it");
+    return Wrong("offload",
+                 "activations moves what --checkpoint retains: choose all, every:K, sqrt or selective with it");
   }
   if (words.empty() && c->host_budget.bytes > 0)
     return Wrong("host_budget", "needs --offload, for example activations");
@@ -204,6 +205,21 @@ absl::Status Validate(Subcommand subcommand, TrainConfiguration* configuration) 
   RETURN_IF_ERROR(CheckMachine(configuration));
   RETURN_IF_ERROR(CheckSnapshots(*configuration));
   return subcommand == Subcommand::kTrain ? CheckNeeded(*configuration) : absl::OkStatus();
+}
+
+absl::Status ValidatePlan(const TrainConfiguration& c, const PlanRequest& request) {
+  RETURN_IF_ERROR(Between("world_size", request.world_size, 0, kMostSequences));
+  if (!request.maximize.empty()) {
+    RETURN_IF_ERROR(OneOf("maximize", request.maximize, {"micro_batch", "sequence_length", "n_layer"}));
+    if (c.memory_budget.bytes <= 0) return Wrong("maximize", "needs --memory_budget, within which to search");
+  }
+  if (request.profile.empty()) return absl::OkStatus();
+  for (const auto& [name, given] :
+       {std::pair{"hardware", !request.hardware.empty()}, std::pair{"save_profile", !request.save_profile.empty()},
+        std::pair{"maximize", !request.maximize.empty()}, std::pair{"world_size", request.world_size > 0}}) {
+    if (given) return Wrong(name, "cannot stand beside --profile, which holds model, machine and ranks already");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace reprise

@@ -13,6 +13,9 @@ absl::Status Validate(Subcommand subcommand, TrainConfiguration* configuration);
 
 // InvalidArgument, naming the flag, for what the interface has and this program does not do yet. Of a configuration
 // that Validate passed.
+// The flags of `plan`, and what they must go together with.
+absl::Status ValidatePlan(const TrainConfiguration& configuration, const PlanRequest& request);
+
 absl::Status RefuseNotBuilt(const TrainConfiguration& configuration);
 
 }  // namespace reprise

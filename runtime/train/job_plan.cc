@@ -6,10 +6,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "runtime/plan/by_hand.h"
 #include "runtime/plan/layout.h"
+#include "runtime/plan/plan_cost.h"
+#include "runtime/plan/planner.h"
 #include "runtime/schedule/compiler.h"
+#include "runtime/schedule/simulation.h"
+#include "runtime/train/budget_plan.h"
+#include "runtime/train/step_profile.h"
 
 namespace reprise {
 namespace {
@@ -61,6 +67,125 @@ absl::Status CheckBudget(const JobPlan& job) {
                                                    "; raise the budget to that, or choose a policy that keeps less"));
 }
 
+ScratchBytes ScratchOf(KernelSet& kernels) {
+  return [&kernels](const KernelSpec& spec) -> absl::StatusOr<int64_t> {
+    ASSIGN_OR_RETURN(const Kernel* kernel, kernels.Get(spec));
+    return kernel->scratch_bytes();
+  };
+}
+
+// Makes the parts of a JobPlan, one after the other.
+class Planning {
+ public:
+  Planning(JobPlan* job, KernelSet& kernels)
+      : job_(*job),
+        scratch_(ScratchOf(kernels)),
+        compile_{job->options.sharding, job->options.accumulation, job->options.optimizer.states()} {}
+
+  absl::Status TraceAndProfile(const Model& model, int ranks) {
+    BatchShape shape{job_.options.micro_batch, job_.options.sequence_length, job_.options.dtype, /*training=*/true};
+    job_.program = TraceModel(model, shape);
+    job_.units = MakeUnits(job_.program, ranks);
+    if (job_.options.evaluates) {
+      shape.training = false;
+      job_.evaluation_program = TraceModel(model, shape);
+    }
+    if (job_.options.times == nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(job_.profile,
+                     MakeProfile(job_.units, compile_, scratch_, TableOf(*job_.options.times), &job_.program));
+    return absl::OkStatus();
+  }
+
+  absl::Status ChoosePlan() {
+    if (job_.options.plan.has_value()) {
+      job_.plan = *job_.options.plan;
+      return absl::OkStatus();
+    }
+    if (job_.options.checkpoint == "auto") return PlanFromBudget();
+    const PeakOf peak_of = [this](const Plan& plan) -> absl::StatusOr<int64_t> {
+      ASSIGN_OR_RETURN(const Schedule schedule, CompileShort(plan));
+      return schedule.device_bytes;
+    };
+    ASSIGN_OR_RETURN(job_.plan, ByHand(HandPlanOf(job_.options, job_.program), peak_of));
+    return absl::OkStatus();
+  }
+
+  absl::Status CompileSchedules() {
+    ASSIGN_OR_RETURN(job_.schedule, Compile(job_.program, job_.units, job_.plan, compile_, scratch_));
+    if (job_.options.evaluates) {
+      ASSIGN_OR_RETURN(job_.evaluation_schedule,
+                       Compile(job_.evaluation_program, job_.units, job_.plan, compile_, scratch_));
+    }
+    return CheckBudget(job_);
+  }
+
+  absl::Status Estimate() {
+    if (job_.options.times == nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const InstructionTimes times, TimesFromTable(job_.schedule, TableOf(*job_.options.times)));
+    ASSIGN_OR_RETURN(const Simulation simulation, Simulate(job_.schedule, times, {.ranks = 1}));
+    ASSIGN_OR_RETURN(const PlanCost cost, CostOf(*job_.profile, job_.plan));
+    if (!job_.estimate.has_value()) job_.estimate.emplace();
+    job_.estimate->step_ns = simulation.makespan_ns;
+    job_.estimate->class_ns = cost.time_ns;
+    return absl::OkStatus();
+  }
+
+  PlanLimits Limits() const {
+    const JobOptions& o = job_.options;
+    PlanLimits limits;
+    if (o.memory_budget_bytes > 0) limits.memory_budget_bytes = o.memory_budget_bytes;
+    if (o.host_budget_bytes >= 0) limits.host_budget_bytes = o.host_budget_bytes;
+    limits.offloads = o.offload_activations;
+    limits.stays_gathered = o.sharding == Sharding::kFull;
+    limits.smallest_prefetch = limits.largest_prefetch = o.prefetch;
+    // One unit ahead is what stands there when nobody said how many.
+    if (o.sharding == Sharding::kFull && o.prefetch == 1) {
+      limits.smallest_prefetch = 0;
+      limits.largest_prefetch = kMostPrefetch;
+    }
+    return limits;
+  }
+
+  // Device memory of training with this plan, evaluation included.
+  ArenaBytes Arena() const {
+    return [this](const Plan& plan) -> absl::StatusOr<int64_t> {
+      ASSIGN_OR_RETURN(const Schedule schedule, CompileShort(plan));
+      if (!job_.options.evaluates) return schedule.device_bytes;
+      ASSIGN_OR_RETURN(const Schedule evaluation,
+                       Compile(job_.evaluation_program, job_.units, plan, compile_, scratch_));
+      return std::max(schedule.device_bytes, evaluation.device_bytes);
+    };
+  }
+
+ private:
+  static constexpr int kMostPrefetch = 3;
+
+  // Micro-batches behind the second repeat its memory.
+  absl::StatusOr<Schedule> CompileShort(const Plan& plan) const {
+    CompileOptions options = compile_;
+    options.accumulation = std::min(options.accumulation, 2);
+    return Compile(job_.program, job_.units, plan, options, scratch_);
+  }
+
+  absl::Status PlanFromBudget() {
+    if (!job_.profile.has_value()) {
+      return absl::InvalidArgumentError("checkpoint=auto needs the times of a machine; give JobOptions::times");
+    }
+    if (job_.options.memory_budget_bytes <= 0) {
+      return absl::InvalidArgumentError("checkpoint=auto needs a memory budget; give memory_budget=2GiB or the like");
+    }
+    ASSIGN_OR_RETURN(BudgetPlan best, PlanForBudget(*job_.profile, Limits(), Arena()));
+    job_.plan = std::move(best.solution.plan);
+    job_.plan.policy = job_.options.checkpoint;
+    job_.estimate = {.bound_ns = best.solution.bound_ns, .plans_tried = best.plans_tried};
+    return absl::OkStatus();
+  }
+
+  JobPlan& job_;
+  const ScratchBytes scratch_;
+  const CompileOptions compile_;
+};
+
 }  // namespace
 
 int64_t JobPlan::device_bytes() const { return std::max(schedule.device_bytes, evaluation_schedule.device_bytes); }
@@ -69,35 +194,25 @@ absl::StatusOr<std::unique_ptr<JobPlan>> MakeJobPlan(const Model& model, const J
                                                      KernelSet& kernels) {
   auto job = std::make_unique<JobPlan>();
   job->options = options;
-  BatchShape shape{options.micro_batch, options.sequence_length, options.dtype, /*training=*/true};
-  job->program = TraceModel(model, shape);
-  job->units = MakeUnits(job->program, ranks);
-  const ScratchBytes scratch = [&](const KernelSpec& spec) -> absl::StatusOr<int64_t> {
-    ASSIGN_OR_RETURN(const Kernel* kernel, kernels.Get(spec));
-    return kernel->scratch_bytes();
-  };
-  CompileOptions compile{options.sharding, options.accumulation, options.optimizer.states()};
-  const PeakOf peak_of = [&](const Plan& plan) -> absl::StatusOr<int64_t> {
-    // Micro-batches behind the second repeat its memory.
-    CompileOptions probe = compile;
-    probe.accumulation = std::min(probe.accumulation, 2);
-    ASSIGN_OR_RETURN(const Schedule schedule, Compile(job->program, job->units, plan, probe, scratch));
-    return schedule.device_bytes;
-  };
-  if (options.plan.has_value()) {
-    job->plan = *options.plan;
-  } else {
-    ASSIGN_OR_RETURN(job->plan, ByHand(HandPlanOf(job->options, job->program), peak_of));
-  }
-  ASSIGN_OR_RETURN(job->schedule, Compile(job->program, job->units, job->plan, compile, scratch));
-  if (options.evaluates) {
-    shape.training = false;
-    job->evaluation_program = TraceModel(model, shape);
-    ASSIGN_OR_RETURN(job->evaluation_schedule,
-                     Compile(job->evaluation_program, job->units, job->plan, compile, scratch));
-  }
-  RETURN_IF_ERROR(CheckBudget(*job));
+  Planning planning(job.get(), kernels);
+  RETURN_IF_ERROR(planning.TraceAndProfile(model, ranks));
+  RETURN_IF_ERROR(planning.ChoosePlan());
+  RETURN_IF_ERROR(planning.CompileSchedules());
+  RETURN_IF_ERROR(planning.Estimate());
   return job;
+}
+
+absl::StatusOr<SmallestBudgets> FindSmallestBudgets(const JobPlan& job, KernelSet& kernels) {
+  REPRISE_CHECK(job.profile.has_value()) << "the job's times are not known";
+  JobPlan copy = job;
+  const Planning planning(&copy, kernels);
+  PlanLimits limits = planning.Limits();
+  SmallestBudgets smallest;
+  limits.offloads = false;
+  ASSIGN_OR_RETURN(smallest.resident, SmallestArena(*job.profile, limits, planning.Arena()));
+  limits.offloads = true;
+  ASSIGN_OR_RETURN(smallest.offloaded, SmallestArena(*job.profile, limits, planning.Arena()));
+  return smallest;
 }
 
 }  // namespace reprise

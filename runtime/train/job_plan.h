@@ -15,7 +15,9 @@
 #include "runtime/fsdp/sharding.h"
 #include "runtime/fsdp/unit.h"
 #include "runtime/model/program.h"
+#include "runtime/plan/machine_times.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/profile.h"
 #include "runtime/schedule/optimizer_settings.h"
 #include "runtime/schedule/schedule.h"
 #include "runtime/tensor/kernel_set.h"
@@ -35,7 +37,17 @@ struct JobOptions {
   int64_t memory_budget_bytes = 0;  // of device memory, per rank; 0: no cap
   int64_t host_budget_bytes = -1;   // -1: no cap
   OptimizerSettings optimizer;
+  // Needed by checkpoint=auto; with them any plan's step time is predicted. TrainingJob measures where they lack.
+  std::shared_ptr<const MachineTimes> times = nullptr;
   bool evaluates = false;  // whether a forward-only schedule is wanted, too
+};
+
+// What is predicted of a step's time, where the machine's times are known.
+struct StepEstimate {
+  int64_t step_ns = 0;      // of the compiled schedule, simulated without jitter
+  int64_t class_ns = 0;     // of the plan by the rules of docs/plan_profile.md, as the planner compares it
+  int64_t bound_ns = 0;     // auto: no plan of the class that fits the budget takes less; 0: by hand
+  int64_t plans_tried = 0;  // auto: until one's arena fitted
 };
 
 struct JobPlan {
@@ -46,6 +58,8 @@ struct JobPlan {
   Schedule schedule;
   Program evaluation_program;  // empty without options.evaluates
   Schedule evaluation_schedule;
+  std::optional<Profile> profile;        // with options.times
+  std::optional<StepEstimate> estimate;  // with options.times
 
   int64_t device_bytes() const;  // the larger of both schedules
   int64_t host_bytes() const { return schedule.host_bytes; }
@@ -55,6 +69,14 @@ struct JobPlan {
 // and the smallest budget that would do, where the plan does not fit the memory budget.
 absl::StatusOr<std::unique_ptr<JobPlan>> MakeJobPlan(const Model& model, const JobOptions& options, int ranks,
                                                      KernelSet& kernels);
+
+// Of a job whose times are known: the smallest memory budget that --checkpoint=auto takes, with and without offloading
+// boundaries. Compiles a few plans.
+struct SmallestBudgets {
+  int64_t resident = 0;
+  int64_t offloaded = 0;
+};
+absl::StatusOr<SmallestBudgets> FindSmallestBudgets(const JobPlan& job, KernelSet& kernels);
 
 }  // namespace reprise
 

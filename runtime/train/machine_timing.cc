@@ -216,16 +216,18 @@ Model OneLayerOfEach(const Model& model, const BatchShape& shape) {
 }
 
 absl::StatusOr<MachineTimes> TimeMachine(const Model& model, const JobOptions& options, const MachineOptions& machine,
-                                         Communicator& communicator) {
+                                         int ranks, Communicator& communicator) {
   JobOptions o = options;
   o.checkpoint = "all";
   o.offload_activations = false;
   o.memory_budget_bytes = 0;
   o.accumulation = 1;
   o.evaluates = false;
+  o.times = nullptr;
+  o.plan.reset();
   const Model layers = OneLayerOfEach(model, {o.micro_batch, o.sequence_length, o.dtype, /*training=*/true});
   KernelSet kernels({.kind = machine.kernels, .threads = machine.threads});
-  ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> probe, MakeJobPlan(layers, o, communicator.size(), kernels));
+  ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> probe, MakeJobPlan(layers, o, ranks, kernels));
   // At least what the timed transfers move.
   const int64_t arena_bytes = std::max(probe->device_bytes(), kLargeBytes);
   absl::StatusOr<std::unique_ptr<Device>> device = MakeCpuDevice(

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "offload/host_pool.h"
 #include "runtime/schedule/checker.h"
+#include "runtime/train/machine_timing.h"
 
 namespace reprise {
 namespace {
@@ -39,7 +40,12 @@ absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const Model& mo
                                                                  const MachineOptions& machine,
                                                                  Communicator& communicator) {
   std::unique_ptr<TrainingJob> job(new TrainingJob(machine, communicator));
-  absl::StatusOr<std::unique_ptr<JobPlan>> plan = MakeJobPlan(model, options, communicator.size(), job->kernels_);
+  JobOptions timed = options;
+  if (options.checkpoint == "auto" && options.times == nullptr && !options.plan.has_value()) {
+    ASSIGN_OR_RETURN(MachineTimes times, TimeMachine(model, options, machine, communicator.size(), communicator));
+    timed.times = std::make_shared<const MachineTimes>(std::move(times));
+  }
+  absl::StatusOr<std::unique_ptr<JobPlan>> plan = MakeJobPlan(model, timed, communicator.size(), job->kernels_);
   RETURN_IF_ERROR(Agree(communicator, plan.status()));
   job->plan_ = *std::move(plan);
   RETURN_IF_ERROR(CheckSameSchedule(communicator, job->plan_->schedule));

@@ -1,0 +1,29 @@
+// The times of the machine that a plan is for: this one, measured (or known from the cache), or one that is described.
+//
+//   ASSIGN_OR_RETURN(setup.options.times, TimesForPlan(configuration, request, setup, ranks, threads, kernels));
+#ifndef REPRISE_LAUNCH_MACHINE_CHOICE_H_
+#define REPRISE_LAUNCH_MACHINE_CHOICE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "launch/configuration.h"
+#include "launch/job_setup.h"
+#include "runtime/plan/machine_times.h"
+#include "runtime/tensor/kernel_set.h"
+
+namespace reprise {
+
+// The folder of --profile_cache: empty for none; auto: $XDG_CACHE_HOME/reprise, else ~/.cache/reprise, else none.
+std::string CacheFolder(const std::string& flag);
+
+// For `plan`, which is one process whatever the ranks it plans for. Without --hardware kernels and copies are measured
+// here, and collectives of several ranks are taken to run at the rate of a copy. `kernels` must be made for `threads`.
+absl::StatusOr<std::shared_ptr<const MachineTimes>> TimesForPlan(const TrainConfiguration& configuration,
+                                                                 const PlanRequest& request, const JobSetup& setup,
+                                                                 int ranks, int threads, KernelSet& kernels);
+
+}  // namespace reprise
+
+#endif  // REPRISE_LAUNCH_MACHINE_CHOICE_H_

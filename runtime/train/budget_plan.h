@@ -1,0 +1,39 @@
+// A plan from a memory budget: the planner's answer, compiled, until its layout fits as well.
+//
+//   ASSIGN_OR_RETURN(BudgetPlan best, PlanForBudget(profile, limits, arena_bytes));
+//
+// The planner counts live bytes; the arena that holds them may be a little larger (runtime/plan/layout.h has the last
+// word). So plans are tried from the fastest that the budget holds to slower ones of a smaller peak, and the first
+// whose arena fits is taken. The order in which they are tried does not depend on the budget: a lower one never gives a
+// faster plan or a higher peak.
+#ifndef REPRISE_RUNTIME_TRAIN_BUDGET_PLAN_H_
+#define REPRISE_RUNTIME_TRAIN_BUDGET_PLAN_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "runtime/plan/planner.h"
+#include "runtime/plan/profile.h"
+
+namespace reprise {
+
+struct BudgetPlan {
+  Solution solution;
+  int64_t arena_bytes = 0;  // of its compiled schedule: the predicted peak
+  int64_t plans_tried = 0;  // 1: the first fitted
+};
+
+// Device memory that the step with this plan takes, from its compiled schedule.
+using ArenaBytes = std::function<absl::StatusOr<int64_t>(const Plan& plan)>;
+
+// ResourceExhausted, with the smallest budget that would do, where no plan's arena fits `limits.memory_budget_bytes`.
+absl::StatusOr<BudgetPlan> PlanForBudget(const Profile& profile, const PlanLimits& limits,
+                                         const ArenaBytes& arena_bytes);
+
+// The smallest budget that PlanForBudget takes.
+absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes);
+
+}  // namespace reprise
+
+#endif  // REPRISE_RUNTIME_TRAIN_BUDGET_PLAN_H_
