@@ -21,6 +21,12 @@ void AppendFlagHelp(const std::string& name, std::string* text) {
   absl::StrAppend(text, "\n");
 }
 
+std::string ReportHelp() {
+  std::string text = "reprise report --metrics=FILE [--trace=FILE] --output=FILE\n\n";
+  for (const std::string& name : FlagNames(Subcommand::kReport)) AppendFlagHelp(name, &text);
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<TrainConfiguration> Resolve(Subcommand subcommand, absl::Span<const std::string> arguments) {
@@ -49,6 +55,7 @@ absl::StatusOr<PlanRequest> ResolvePlanRequest(const TrainConfiguration& configu
 }
 
 std::string HelpText(Subcommand subcommand) {
+  if (subcommand == Subcommand::kReport) return ReportHelp();
   std::string text = subcommand == Subcommand::kTrain
                          ? "launch/run -np R train --data=FILE --steps=N [--flag=value ...]\n"
                          : "reprise plan [--flag=value ...]\n";

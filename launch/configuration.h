@@ -18,7 +18,7 @@
 
 namespace reprise {
 
-enum class Subcommand : uint8_t { kTrain, kPlan };
+enum class Subcommand : uint8_t { kTrain, kPlan, kReport };
 
 // A flag that is written as "1.5GiB" and kept as bytes.
 struct ByteCount {

@@ -100,6 +100,8 @@ ABSL_FLAG(std::string, save_profile, "", "JSON file for the profile that the pla
 ABSL_FLAG(std::string, maximize, "", "find the largest micro_batch, sequence_length or n_layer that fits the budget");
 ABSL_FLAG(bool, json, false, "print JSON");
 
+ABSL_FLAG(std::string, output, "", "the HTML file to write");
+
 #undef SETTING
 
 namespace reprise {
@@ -166,6 +168,7 @@ constexpr Setting kSettings[] = {
     {"report", kOutput, &C::report},
 };
 
+constexpr const char* kReportFlags[] = {"metrics", "trace", "output"};
 constexpr const char* kPlanFlags[] = {"world_size", "hardware", "profile", "save_profile", "maximize", "json"};
 
 absl::CommandLineFlag& Find(absl::string_view name) {
@@ -181,6 +184,7 @@ absl::Span<const Setting> Settings() { return kSettings; }
 absl::Span<const char* const> PlanFlags() { return kPlanFlags; }
 
 std::vector<std::string> FlagNames(Subcommand subcommand) {
+  if (subcommand == Subcommand::kReport) return {std::begin(kReportFlags), std::end(kReportFlags)};
   std::vector<std::string> names;
   for (const Setting& setting : kSettings) names.emplace_back(setting.name);
   names.emplace_back("config");

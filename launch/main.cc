@@ -14,6 +14,7 @@
 #include "launch/configuration.h"
 #include "launch/exit_code.h"
 #include "launch/plan.h"
+#include "launch/report.h"
 #include "launch/train.h"
 
 namespace reprise {
@@ -22,7 +23,7 @@ namespace {
 constexpr char kUsage[] =
     "usage: launch/run -np R train --data=FILE --steps=N [--flag=value ...]\n"
     "       reprise train|plan|doctor|report [--flag=value ...]\n"
-    "       reprise train --help, reprise plan --help, reprise --version\n";
+    "       reprise train|plan|report --help, reprise --version\n";
 
 // libgomp reads these when it is loaded, before main: its idle threads must sleep, not spin, beside other ranks'
 // threads. So the program starts itself once more with them. Where that fails it runs on, only slower.
@@ -70,8 +71,12 @@ int Main(absl::Span<const std::string> arguments) {
   if (name == "--help" || name == "-help" || name == "help") return Print(kUsage);
   if (name == "train") return Run(Subcommand::kTrain, arguments.subspan(1));
   if (name == "plan") return Run(Subcommand::kPlan, arguments.subspan(1));
-  if (name == "doctor" || name == "report") {
-    return Fail(absl::InvalidArgumentError(absl::StrCat("'reprise ", name, "' is not built yet; train and plan are")));
+  if (name == "report") {
+    const absl::Span<const std::string> rest = arguments.subspan(1);
+    return Asks(rest, "help") ? Print(HelpText(Subcommand::kReport)) : ReportMain(rest);
+  }
+  if (name == "doctor") {
+    return Fail(absl::InvalidArgumentError("'reprise doctor' is not built yet; train, plan and report are"));
   }
   return Fail(absl::InvalidArgumentError(absl::StrCat("unknown subcommand '", name, "': train, plan, doctor or report",
                                                       DidYouMean(name, {"train", "plan", "doctor", "report"}))));

@@ -28,7 +28,6 @@ absl::Status RefuseNotBuilt(const TrainConfiguration& c) {
       {c.snapshot_every > 0, "--snapshot_every", "leave it out"},
       {resumes, "--resume of a snapshot", "use none"},
       {!c.export_folder.empty(), "--export", "leave it out"},
-      {!c.report.empty(), "--report", "leave it out"},
   };
   for (const Refusal& refusal : refusals) {
     if (refusal.asked) {

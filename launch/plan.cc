@@ -14,6 +14,7 @@
 #include "launch/machine_choice.h"
 #include "launch/maximize.h"
 #include "launch/plan_text.h"
+#include "launch/plan_trace.h"
 #include "launch/profile_text.h"
 #include "runtime/plan/profile_json.h"
 #include "runtime/tensor/kernel_set.h"
@@ -59,7 +60,17 @@ absl::Status PlanSavedProfile(const TrainConfiguration& configuration, const Pla
   return absl::OkStatus();
 }
 
+absl::Status WriteTrace(const JobPlan& job, AtomicFile* file) {
+  ASSIGN_OR_RETURN(const std::string text, SimulatedTrace(job));
+  RETURN_IF_ERROR(file->Append({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
+  return file->Finish();
+}
+
 absl::Status PlanModel(const TrainConfiguration& asked, const PlanRequest& request) {
+  std::unique_ptr<AtomicFile> trace;
+  if (!asked.trace.empty()) {
+    ASSIGN_OR_RETURN(trace, PosixStorage().Create(asked.trace));
+  }
   const int ranks = request.world_size > 0 ? static_cast<int>(request.world_size) : LauncherRanks();
   // Scratch of some kernels depends on the number of threads.
   int threads = static_cast<int>(asked.threads);
@@ -83,7 +94,7 @@ absl::Status PlanModel(const TrainConfiguration& asked, const PlanRequest& reque
                               ? PlanJson(*job, smallest)
                               : absl::StrCat(PlanText(*job), EstimateText(*job), SmallestBudgetsText(smallest));
   std::fputs(out.c_str(), stdout);
-  return absl::OkStatus();
+  return trace == nullptr ? absl::OkStatus() : WriteTrace(*job, trace.get());
 }
 
 }  // namespace

@@ -21,6 +21,30 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+const char* KeptWord(const LayerPlan& layer) {
+  if (layer.keep == Keep::kEverything) return "everything";
+  if (layer.keep == Keep::kSet) return "set";
+  return layer.starts_segment ? "boundary" : "nothing";
+}
+
+// In the words that a report reads (report_data.h).
+JsonObject BlockObject(const JobPlan& job, size_t block) {
+  JsonObject object;
+  object.Add("name", job.program.blocks[block].name);
+  const bool is_layer = block > 0 && block <= job.plan.layers.size();
+  const LayerPlan layer = is_layer ? job.plan.layers[block - 1] : LayerPlan();
+  if (is_layer) object.Add("keep", KeptWord(layer));
+  if (is_layer) object.Add("boundary", layer.offload_boundary ? "host" : layer.starts_segment ? "device" : "dropped");
+  const char* between = layer.stays_gathered ? "gathered" : "sharded";
+  return object.Add("parameters", job.options.sharding == Sharding::kFull ? between : "whole");
+}
+
+std::vector<JsonObject> BlockObjects(const JobPlan& job) {
+  std::vector<JsonObject> blocks;
+  for (size_t b = 0; b < job.program.blocks.size(); ++b) blocks.push_back(BlockObject(job, b));
+  return blocks;
+}
+
 JsonObject PlanObject(const JobPlan& job) {
   return JsonObject()
       .Add("policy", job.plan.policy)
@@ -30,13 +54,14 @@ JsonObject PlanObject(const JobPlan& job) {
       .Add("prefetch", job.plan.prefetch)
       .Add("predicted_peak_device_bytes", job.schedule.device_bytes)
       .Add("host_bytes", job.host_bytes())
+      .Add("blocks", BlockObjects(job))
       .Add("schedule_hash", absl::StrCat(absl::Hex(job.schedule.Hash(), absl::kZeroPad16)));
 }
 
 }  // namespace
 
 JsonObject RunObject(const TrainConfiguration& configuration, const JobPlan& job, const Communicator& communicator,
-                     int threads) {
+                     int threads, const std::vector<std::string>& warnings) {
   return JsonObject()
       .Add("version", REPRISE_VERSION)
       .Add("configuration", ToToml(configuration))
@@ -45,6 +70,7 @@ JsonObject RunObject(const TrainConfiguration& configuration, const JobPlan& job
       .Add("threads", threads)
       .Add("device", "cpu")
       .Add("parameters", job.units.parameter_count())
+      .Add("warnings", warnings)
       .Add("plan", PlanObject(job));
 }
 

@@ -15,9 +15,10 @@
 
 namespace reprise {
 
-// Resolved configuration, ranks, hosts, threads, device, versions, plan.
+// Resolved configuration, ranks, hosts, threads, device, versions, plan with its blocks, and what was warned of when
+// the run began.
 JsonObject RunObject(const TrainConfiguration& configuration, const JobPlan& job, const Communicator& communicator,
-                     int threads);
+                     int threads, const std::vector<std::string>& warnings);
 
 // Gathers the steps of a run.
 class RunTable {

@@ -22,6 +22,7 @@
 #include "launch/plan_text.h"
 #include "launch/profile_text.h"
 #include "launch/progress.h"
+#include "launch/run_report.h"
 #include "launch/run_table.h"
 #include "launch/same_settings.h"
 #include "launch/validation_loss.h"
@@ -67,7 +68,7 @@ class TrainingRun {
       ASSIGN_OR_RETURN(StepMetrics metrics, TrainStep(step, &progress));
       const bool last = step + 1 == steps_;
       if (last && !c_.dump_gradients.empty()) RETURN_IF_ERROR(Agree(communicator_, WriteGradients()));
-      if (last && !c_.trace.empty()) RETURN_IF_ERROR(Agree(communicator_, WriteTrace(step + 1)));
+      if (last) RETURN_IF_ERROR(Agree(communicator_, TakeTrace(step + 1)));
       if (validation_ != nullptr && (last || (c_.validation_every > 0 && (step + 1) % c_.validation_every == 0))) {
         ASSIGN_OR_RETURN(metrics.validation_loss,
                          ValidationLoss(*validation_batches_, *job_, communicator_, &progress));
@@ -75,9 +76,13 @@ class TrainingRun {
       }
       table_.Add(metrics);
       if (metrics_.has_value()) EndAloneUnlessOk(metrics_->WriteStep(metrics), communicator_);
+      if (report_.has_value()) report_->Add(metrics);
       progress.Step(metrics);
     }
     if (first_) progress.Note(table_.Text(job_->plan(), UncheckpointedPeak()));
+    if (c_.report.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(Agree(communicator_, report_.has_value() ? report_->Write() : absl::OkStatus()));
+    progress.Note(absl::StrCat("report: ", c_.report));
     return absl::OkStatus();
   }
 
@@ -152,6 +157,10 @@ class TrainingRun {
     if (!c_.trace.empty()) {
       ASSIGN_OR_RETURN(trace_, storage_.Create(c_.trace));
     }
+    if (!c_.report.empty()) {
+      ASSIGN_OR_RETURN(RunReport report, RunReport::Open(storage_, c_.report));
+      report_.emplace(std::move(report));
+    }
     return absl::OkStatus();
   }
 
@@ -161,12 +170,13 @@ class TrainingRun {
     std::string text = absl::StrCat("reprise " REPRISE_VERSION ": ", communicator_.size(), " ranks on ",
                                     absl::StrJoin(communicator_.hosts(), ", "), "; rank 0: ", threads_,
                                     " compute threads on ", share.text);
-    if (const std::string warning = ThreadsWarning(threads_, share); !warning.empty())
-      absl::StrAppend(&text, "\nwarning: ", warning);
+    if (std::string warning = ThreadsWarning(threads_, share); !warning.empty())
+      warnings_.push_back(std::move(warning));
     if (!leftover_.empty()) {
-      absl::StrAppend(&text, "\nwarning: ", c_.init, " holds ", leftover_.size(),
-                      " tensors that the model does not use, first ", leftover_.front());
+      warnings_.push_back(absl::StrCat(c_.init, " holds ", leftover_.size(),
+                                       " tensors that the model does not use, first ", leftover_.front()));
     }
+    for (const std::string& warning : warnings_) absl::StrAppend(&text, "\nwarning: ", warning);
     return text;
   }
 
@@ -198,8 +208,10 @@ class TrainingRun {
       if (status.ok()) gradients_ = *std::move(writer);
     }
     RETURN_IF_ERROR(Agree(communicator_, status));
-    if (!first_ || !metrics_.has_value()) return absl::OkStatus();
-    EndAloneUnlessOk(metrics_->WriteRun(RunObject(c_, job_->plan(), communicator_, threads_)), communicator_);
+    if (!first_) return absl::OkStatus();
+    const JsonObject run = RunObject(c_, job_->plan(), communicator_, threads_, warnings_);
+    if (metrics_.has_value()) EndAloneUnlessOk(metrics_->WriteRun(run), communicator_);
+    if (report_.has_value()) EndAloneUnlessOk(report_->SetRun(run), communicator_);
     return absl::OkStatus();
   }
 
@@ -251,10 +263,12 @@ class TrainingRun {
   }
 
   // Of the last step, on rank 0.
-  absl::Status WriteTrace(int64_t step) {
-    if (!first_) return absl::OkStatus();
+  absl::Status TakeTrace(int64_t step) {
+    if (trace_ == nullptr && !report_.has_value()) return absl::OkStatus();
     const std::string text =
         TraceJson(job_->plan(), job_->timeline(), {.program = "reprise " REPRISE_VERSION, .step = step});
+    if (report_.has_value()) RETURN_IF_ERROR(report_->SetTrace(text));
+    if (trace_ == nullptr) return absl::OkStatus();
     RETURN_IF_ERROR(trace_->Append({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
     return trace_->Finish();
   }
@@ -287,6 +301,8 @@ class TrainingRun {
   int threads_ = 1;
   std::optional<MetricsWriter> metrics_;
   std::unique_ptr<AtomicFile> trace_;
+  std::optional<RunReport> report_;
+  std::vector<std::string> warnings_;
   std::unique_ptr<SafetensorsWriter> gradients_;
   std::unique_ptr<TrainingJob> job_;
   RunTable table_;

@@ -219,6 +219,7 @@ absl::Status ValidatePlan(const TrainConfiguration& c, const PlanRequest& reques
         std::pair{"maximize", !request.maximize.empty()}, std::pair{"world_size", request.world_size > 0}}) {
     if (given) return Wrong(name, "cannot stand beside --profile, which holds model, machine and ranks already");
   }
+  if (!c.trace.empty()) return Wrong("trace", "needs a model to compile, which --profile does not hold");
   return absl::OkStatus();
 }
 

@@ -44,4 +44,9 @@ JsonObject& JsonObject::Add(absl::string_view key, const std::vector<std::string
   return AddRaw(key, absl::StrCat("[", absl::StrJoin(values, ",", quote), "]"));
 }
 
+JsonObject& JsonObject::Add(absl::string_view key, const std::vector<JsonObject>& values) {
+  const auto write = [](std::string* out, const JsonObject& value) { out->append(value.text()); };
+  return AddRaw(key, absl::StrCat("[", absl::StrJoin(values, ",", write), "]"));
+}
+
 }  // namespace reprise

@@ -30,6 +30,7 @@ class JsonObject {
   JsonObject& Add(absl::string_view key, const char* value) { return Add(key, absl::string_view(value)); }
   JsonObject& Add(absl::string_view key, const std::string& value) { return Add(key, absl::string_view(value)); }
   JsonObject& Add(absl::string_view key, const std::vector<std::string>& values);
+  JsonObject& Add(absl::string_view key, const std::vector<JsonObject>& values);
   JsonObject& Add(absl::string_view key, const JsonObject& value) { return AddRaw(key, value.text()); }
 
   bool empty() const { return body_.empty(); }

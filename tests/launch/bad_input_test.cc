@@ -229,7 +229,7 @@ TEST_F(BadInput, HostBudget) {
 }
 
 TEST_F(BadInput, OutputsThatCannotBeWritten) {
-  for (const char* flag : {"--metrics=", "--dump_gradients=", "--trace="}) {
+  for (const char* flag : {"--metrics=", "--dump_gradients=", "--trace=", "--report="}) {
     Refused(absl::StrCat(flag, File("text.txt/x")), kConfiguration, {"text.txt/x", "check the path"});
     Refused(absl::StrCat(flag, "/proc/absent"), kConfiguration, {"/proc/absent"});
     Refused(absl::StrCat(flag, folder_.path()), kConfiguration, {folder_.path(), "not a folder"});
@@ -241,7 +241,7 @@ TEST_F(BadInput, OutputsThatCannotBeWritten) {
 
 TEST_F(BadInput, WhatIsNotBuiltYet) {
   for (const char* flags :
-       {"--resume=snapshot", "--snapshot_dir=x", "--snapshot_every=4", "--export=x", "--report=x", "--device=cuda",
+       {"--resume=snapshot", "--snapshot_dir=x", "--snapshot_every=4", "--export=x", "--device=cuda",
         "--offload=parameters", "--offload=optimizer", "--checkpoint=all --offload=activations --offload_file=x",
         "--freeze=wte", "--replicas=2", "--checkpoint=auto --memory_budget=1GiB", "--model=llama", "--model=vit",
         "--data_format=idx"}) {
