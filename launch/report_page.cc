@@ -303,7 +303,8 @@ std::string Blocks(const ReportData& data) {
   absl::StrAppend(&body, "<div class=\"legend\">", LegendPart("forward", kKeeps, blocks, &ReportBlock::keep),
                   LegendPart("input", kBoundaries, blocks, &ReportBlock::boundary),
                   LegendPart("parameters", kParameters, blocks, &ReportBlock::parameters), "</div>\n");
-  absl::StrAppend(&body, "<details><summary>Block by block</summary>", BlockRows(blocks), "</details>\n");
+  absl::StrAppend(&body, "<details><summary>Block by block</summary><div class=\"scroll\">", BlockRows(blocks),
+                  "</div></details>\n");
   return Section("What is kept where",
                  "A column is a block, from the first to the last. From top to bottom: what is kept of its forward for "
                  "backward, where the input before it waits, and how its parameters stand between uses.",

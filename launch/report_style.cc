@@ -50,7 +50,7 @@ section { padding: 16px 18px 18px; min-width: 0; display: flex; flex-direction: 
 .bar span { min-width: 0; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9375rem; font-variant-numeric: tabular-nums; }
 th { text-align: left; color: var(--soft); font-weight: 500; font-size: 0.8125rem; }
-th, td { padding: 5px 10px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
+th, td { padding: 5px 10px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: break-word; }
 tr:last-child td { border-bottom: 0; }
 .number { text-align: right; white-space: nowrap; padding-right: 0; padding-left: 10px; }
 .key { display: inline-block; width: 11px; height: 11px; border-radius: 3px; margin-right: 8px; background: var(--none); }
@@ -69,7 +69,9 @@ tr:last-child td { border-bottom: 0; }
 .meter span { display: block; height: 100%; background: var(--c0); }
 summary { cursor: pointer; font-weight: 600; }
 details table { margin-top: 10px; }
-.settings td:first-child { width: 38%; color: var(--soft); }
+.settings td:first-child { color: var(--soft); width: 1%; padding-right: 16px; }
+.settings td:last-child { overflow-wrap: anywhere; }
+.scroll { overflow-x: auto; }
 code { font: 0.875em/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 footer { margin-top: 20px; }
 @media (max-width: 760px) {
@@ -80,6 +82,8 @@ footer { margin-top: 20px; }
   section { padding: 14px 14px 16px; }
   .chart { height: 240px; }
   .memory { height: 380px; }
+  details table { font-size: 0.875rem; }
+  details th, details td { padding-right: 8px; }
 }
 )css";
 
