@@ -72,7 +72,7 @@ class DepthSearch {
   void Improve(Best* best) {
     const bool host_binds = HostMayBind(trellis_, limits_.host_budget_bytes);
     if (host_binds) needs_ = LeastPeaks(trellis_, limits_.host_budget_bytes);
-    LowerBound bound(trellis_, times_, budget_);
+    LowerBound bound(trellis_, times_, budget_, host_binds ? limits_.host_budget_bytes : -1);
     const int64_t most = std::max<int64_t>(limits_.most_labels / (trellis_.layers() + 1), 1);
     if (Roughly(std::min(kFewLabels, most), &bound, best)) return;
     for (int64_t labels = std::min(kFewLabels * kGrowth, most);; labels = std::min(labels * kGrowth, most)) {

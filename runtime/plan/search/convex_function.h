@@ -29,6 +29,7 @@ class ConvexFunction {
   // Within first point .. last point. `hint`: where the search begins; for rising arguments pass the same again.
   double At(int64_t x, size_t* hint) const;
   double At(int64_t x) const;
+  double LargestSlope() const;
 
  private:
   friend class ConvexUnion;
@@ -45,10 +46,12 @@ class ConvexUnion {
 
   explicit ConvexUnion(int64_t first) : first_(first) {}
   void Add(const ConvexFunction& f, const Change& change);
-  ConvexFunction Take() { return std::move(result_); }
+  // With many points it is made a little lower and has fewer.
+  ConvexFunction Take();
 
  private:
   void Append(const ConvexFunction::Point& point);
+  bool Helps(const std::vector<ConvexFunction::Point>& piece) const;
 
   int64_t first_;
   ConvexFunction result_;

@@ -116,7 +116,7 @@ void LabelWalk::Start() {
     for (size_t i = 1; i <= extra_.backward; ++i) relative.backward[i] = std::max(tail[i] - tail[0], floor.backward[i]);
     Label label{.time_ns = start[0] + tail[0]};
     label.excess_ns = label.time_ns + bound_.Correction(0, state, relative);
-    label.bound_ns = RoundUpSafely(static_cast<double>(label.excess_ns) + to_go.At(0));
+    label.bound_ns = RoundUpSafely(static_cast<double>(label.excess_ns) + to_go.At(0) + bound_.HostCharge(0));
     if (label.bound_ns <= limits_.slowest_ns) Append(label, relative, &At(0, state));
   }
 }
@@ -147,7 +147,7 @@ void LabelWalk::Extend(const Move& move, int32_t index, const LabelList& from, L
       if (!Fits(label, move)) continue;
     }
     // The times of most need not be worked out to see that they are too late.
-    const double to_go_ns = to_go.At(label.bytes, &hint);
+    const double to_go_ns = to_go.At(label.bytes, &hint) + bound_.HostCharge(label.host);
     if (RoundUpSafely(static_cast<double>(below.excess_ns + at_least) + to_go_ns) > limits_.slowest_ns) continue;
     RelativeTimes now = TimesOf(below, from);
     label.time_ns = below.time_ns + stretch.Apply(&now);

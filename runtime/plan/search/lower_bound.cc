@@ -17,8 +17,9 @@ int64_t JoinAtHead(const LagMatrix& head, const TimeLayout& forward, const TimeL
   return latest;
 }
 
-LowerBound::LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t memory_budget_bytes)
-    : trellis_(&trellis), times_(&times), budget_(memory_budget_bytes) {
+LowerBound::LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t memory_budget_bytes,
+                       int64_t host_budget_bytes)
+    : trellis_(&trellis), times_(&times), budget_(memory_budget_bytes), host_budget_(host_budget_bytes) {
   floors_.resize(trellis.states.size());
   least_bytes_.resize(trellis.states.size());
   for (int32_t cut = 0; cut <= trellis.layers(); ++cut) {
@@ -78,23 +79,91 @@ int64_t LowerBound::LeastExcess(const Move& move) const {
   return forward + backward;
 }
 
-ConvexFunction LowerBound::AtEnd(int32_t state) const {
-  const int64_t head_bytes = trellis_->head_bytes[static_cast<size_t>(state)];
-  if (head_bytes < 0) return {};
-  const int64_t least = JoinAtHead(times_->Head(state), times_->forward(), times_->backward(),
-                                   At(references_, trellis_->layers(), state));
-  return {At(least_bytes_, trellis_->layers(), state), budget_ - head_bytes, static_cast<double>(least)};
+int64_t LowerBound::Begin(int32_t state) const {
+  const Times start = times_->Start(state);
+  const Times tail = times_->Tail();
+  const RelativeTimes& least = floor(0, state);
+  RelativeTimes times;
+  for (size_t i = 1; i < static_cast<size_t>(times_->forward().count); ++i) {
+    times.forward[i] = std::max(start[i] - start[0], least.forward[i]);
+  }
+  for (size_t i = 1; i < static_cast<size_t>(times_->backward().count); ++i) {
+    times.backward[i] = std::max(tail[i] - tail[0], least.backward[i]);
+  }
+  return start[0] + tail[0] + Correction(0, state, times);
+}
+
+int64_t LowerBound::End(int32_t state) const {
+  return JoinAtHead(times_->Head(state), times_->forward(), times_->backward(),
+                    At(references_, trellis_->layers(), state));
 }
 
 void LowerBound::Refine(References references) {
   references_ = std::move(references);
   at_least_.resize(trellis_->moves.size());
+  for (size_t i = 0; i < at_least_.size(); ++i) at_least_[i] = LeastExcess(trellis_->moves[i]);
+  Build();
+  if (host_budget_ >= 0) SearchHostPrice();
+}
+
+void LowerBound::BuildAt(double host_price) {
+  host_price_ = host_price;
+  Build();
+}
+
+// The bound is a concave function of the price. Its top is looked for between nothing and more than a byte of the
+// device is worth, or once a price is known, near that.
+void LowerBound::SearchHostPrice() {
+  constexpr double kGolden = 0.6180339887498949;
+  constexpr int kTries = 10;
+  const bool first = host_price_ == 0;
+  double low = first ? 0 : host_price_ / 2;
+  double high = first ? 2 * dearest_ : host_price_ * 2;
+  // More would only cost accuracy: no boundary is worth many steps.
+  int64_t bytes = std::max<int64_t>(host_budget_, 1);
+  for (const BlockProfile& block : trellis_->profile->blocks) bytes = std::max(bytes, block.boundary_bytes);
+  high = std::min(high, 16 * of_all_ / static_cast<double>(bytes));
+  if (!(high > low)) return;  // the device's memory is no limit, or no plan fits
+  double best_price = host_price_;
+  double best = of_all_;
+  const auto value = [&](double price) {
+    BuildAt(price);
+    if (of_all_ > best) {
+      best = of_all_;
+      best_price = price;
+    }
+    return of_all_;
+  };
+  double left = high - kGolden * (high - low);
+  double right = low + kGolden * (high - low);
+  double at_left = value(left);
+  double at_right = value(right);
+  for (int i = 0; i < kTries; ++i) {
+    if (at_left >= at_right) {
+      high = right;
+      right = left;
+      at_right = at_left;
+      at_left = value(left = high - kGolden * (high - low));
+    } else {
+      low = left;
+      left = right;
+      at_left = at_right;
+      at_right = value(right = low + kGolden * (high - low));
+    }
+  }
+  BuildAt(best_price);
+}
+
+void LowerBound::Build() {
   to_go_.assign(trellis_->states.size(), {});
   for (int32_t cut = trellis_->layers(); cut >= 0; --cut) {
     const auto c = static_cast<size_t>(cut);
     for (int32_t state = 0; state < static_cast<int32_t>(trellis_->states[c].size()); ++state) {
       if (cut == trellis_->layers()) {
-        to_go_[c].push_back(AtEnd(state));
+        const int64_t head_bytes = trellis_->head_bytes[static_cast<size_t>(state)];
+        to_go_[c].push_back(head_bytes < 0 ? ConvexFunction()
+                                           : ConvexFunction(At(least_bytes_, cut, state), budget_ - head_bytes,
+                                                            static_cast<double>(End(state))));
         continue;
       }
       ConvexUnion best(At(least_bytes_, cut, state));
@@ -102,20 +171,21 @@ void LowerBound::Refine(References references) {
         const Move& move = trellis_->moves[static_cast<size_t>(index)];
         const ConvexFunction& above = ToGo(move.to_cut, move.to_state);
         if (above.empty()) continue;
-        int64_t& least = at_least_[static_cast<size_t>(index)];
-        least = LeastExcess(move);
-        best.Add(
-            above,
-            {.shift = move.retained_bytes, .add = static_cast<double>(least), .limit = budget_ - move.needed_bytes});
+        const double host_charge = host_price_ * static_cast<double>(move.host_bytes);
+        best.Add(above, {.shift = move.retained_bytes,
+                         .add = static_cast<double>(AtLeast(index)) + host_charge,
+                         .limit = budget_ - move.needed_bytes});
       }
       to_go_[c].push_back(best.Take());
     }
   }
   of_all_ = std::numeric_limits<double>::infinity();
-  const Times tail = times_->Tail();
+  dearest_ = 0;
   for (int32_t state = 0; state < static_cast<int32_t>(to_go_[0].size()); ++state) {
-    if (ToGo(0, state).empty()) continue;
-    of_all_ = std::min(of_all_, static_cast<double>(times_->Start(state)[0] + tail[0]) + ToGo(0, state).At(0));
+    const ConvexFunction& to_go = ToGo(0, state);
+    if (to_go.empty()) continue;
+    of_all_ = std::min(of_all_, static_cast<double>(Begin(state)) + to_go.At(0) + HostCharge(0));
+    dearest_ = std::max(dearest_, to_go.LargestSlope());
   }
 }
 

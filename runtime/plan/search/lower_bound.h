@@ -25,7 +25,8 @@ struct RelativeTimes {
 
 class LowerBound {
  public:
-  LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t memory_budget_bytes);
+  // `host_budget_bytes`: -1 where the host's memory cannot run out.
+  LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t memory_budget_bytes, int64_t host_budget_bytes);
 
   // By cut and state. Sets the bound from them.
   using References = std::vector<std::vector<RelativeTimes>>;
@@ -41,6 +42,13 @@ class LowerBound {
   const ConvexFunction& ToGo(int32_t cut, int32_t state) const { return At(to_go_, cut, state); }
   // What a move adds at least to what its vectors exceed the references by.
   int64_t AtLeast(int32_t move) const { return at_least_[static_cast<size_t>(move)]; }
+  // What a path's vectors exceed the references by before the first move, and what the head then adds.
+  int64_t Begin(int32_t state) const;
+  int64_t End(int32_t state) const;
+  // What a path that holds so much on the host is charged, beside that ToGo charges what is still to be offloaded.
+  double HostCharge(int64_t host_bytes) const {
+    return host_price_ == 0 ? 0 : host_price_ * static_cast<double>(host_bytes - host_budget_);
+  }
   // By how much less than the sum of its first times a vector counts.
   int64_t Correction(int32_t cut, int32_t state, const RelativeTimes& times) const;
 
@@ -50,17 +58,22 @@ class LowerBound {
     return table[static_cast<size_t>(cut)][static_cast<size_t>(state)];
   }
   int64_t LeastExcess(const Move& move) const;
-  ConvexFunction AtEnd(int32_t state) const;
+  void Build();
+  void BuildAt(double host_price);
+  void SearchHostPrice();
 
   const Trellis* trellis_;
   const MoveTimes* times_;
   int64_t budget_;
+  int64_t host_budget_;
+  double host_price_ = 0;  // ns a byte
   References references_;
   References floors_;
   std::vector<std::vector<int64_t>> least_bytes_;  // retained below a cut
   std::vector<int64_t> at_least_;                  // by move
   std::vector<std::vector<ConvexFunction>> to_go_;
   double of_all_ = 0;
+  double dearest_ = 0;  // the most that a byte of the device is worth, in ns
 };
 
 // The end of the step by a path with these times at the last cut, less the sum of their first times.
