@@ -126,6 +126,27 @@ void CheckChains(uint64_t first, uint64_t count) {
   }
 }
 
+// Where the labels run out, the plan still fits, costs what is said, and the bound lies below the fastest.
+TEST(PlannerBruteForce, FewLabelsGiveABound) {
+  int inexact = 0;
+  for (uint64_t seed = 5000; seed < 5300 && !HasFailure(); ++seed) {
+    SmallChain chain = DrawSmallChain(seed, 2000);
+    const BruteForce all(chain.profile, chain.limits);
+    std::mt19937_64 random(seed);
+    chain.limits.memory_budget_bytes = all.SomePeak(random);
+    chain.limits.most_labels = RandomBetween(random, 1, 30);
+    SCOPED_TRACE(absl::StrCat("chain ", seed, ", labels ", chain.limits.most_labels, ", ", Words(chain.limits)));
+    const absl::StatusOr<Solution> solution = Solve(chain.profile, chain.limits);
+    ASSERT_TRUE(solution.ok()) << solution.status();
+    ASSERT_EQ(WhyOutsideLimits(chain.profile, chain.limits, solution->plan), "");
+    ExpectSameCost(solution->cost, PlanOracle(chain.profile).Cost(solution->plan));
+    EXPECT_LE(solution->cost.peak_bytes, chain.limits.memory_budget_bytes);
+    EXPECT_LE(solution->bound_ns, *all.FastestNs(chain.limits.memory_budget_bytes, INT64_MAX));
+    inexact += solution->exact() ? 0 : 1;
+  }
+  EXPECT_GT(inexact, 0);
+}
+
 TEST(PlannerBruteForce, ThousandChains) { CheckChains(0, 1000); }
 TEST(PlannerBruteForce, TenThousandChainsLong) { CheckChains(1'000'000, 10'000); }
 

@@ -144,19 +144,19 @@ void ExpectLessMemoryNeverFasterOnChains(uint64_t first, uint64_t count, int64_t
 TEST(PlannerProperty, NoPlanOfThirtyLayersIsFaster) { ExpectNoneFasterOnChains(0, 3, 30, AllChoices(0, 3)); }
 TEST(PlannerProperty, NoPlanOf126LayersIsFaster) { ExpectNoneFasterOnChains(100, 1, 126, AllChoices(1, 1)); }
 TEST(PlannerProperty, LessMemoryIsNeverFasterOnThirtyLayers) {
-  ExpectLessMemoryNeverFasterOnChains(0, 1, 30, AllChoices(1, 2));
+  ExpectLessMemoryNeverFasterOnChains(0, 1, 30, AllChoices(1, 1));
 }
 TEST(PlannerProperty, LessMemoryIsNeverFasterOn126Layers) {
   ExpectLessMemoryNeverFasterOnChains(100, 1, 126, AllChoices(1, 1));
 }
 
 TEST(PlannerPropertyLong, NoPlanIsFaster) {
-  ExpectNoneFasterOnChains(1000, 30, 30, AllChoices(0, 3));
-  ExpectNoneFasterOnChains(1100, 10, 126, AllChoices(0, 3));
+  ExpectNoneFasterOnChains(1000, 12, 30, AllChoices(0, 3));
+  ExpectNoneFasterOnChains(1100, 5, 126, AllChoices(1, 1));
 }
 TEST(PlannerPropertyLong, LessMemoryIsNeverFaster) {
-  ExpectLessMemoryNeverFasterOnChains(2000, 10, 30, AllChoices(0, 3));
-  ExpectLessMemoryNeverFasterOnChains(2100, 5, 126, AllChoices(1, 1));
+  ExpectLessMemoryNeverFasterOnChains(2000, 4, 30, AllChoices(0, 3));
+  ExpectLessMemoryNeverFasterOnChains(101, 2, 126, AllChoices(1, 1));
 }
 
 }  // namespace
