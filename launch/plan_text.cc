@@ -14,11 +14,15 @@ namespace {
 
 constexpr size_t kLargestItems = 6;
 
-std::string KeptText(const Plan& plan, size_t layer) {
-  const LayerPlan& l = plan.layers[layer];
-  if (l.keep == Keep::kEverything) return "everything";
-  if (!l.starts_segment) return "nothing";
-  return l.offload_boundary ? "boundary, offloaded" : "boundary";
+std::string KeptText(const JobPlan& job, size_t layer) {
+  const LayerPlan& l = job.plan.layers[layer];
+  const ProgramGraph& graph = job.program.graph(layer + 1);
+  std::string text = "everything";
+  if (l.keep == Keep::kSet) text = graph.saved_sets[static_cast<size_t>(l.set)].name;
+  if (l.keep == Keep::kBoundary) text = l.starts_segment ? "boundary" : "nothing";
+  if (l.offload_boundary) absl::StrAppend(&text, ", boundary offloaded");
+  if (l.stays_gathered) absl::StrAppend(&text, ", gathered");
+  return text;
 }
 
 int64_t SavedBytes(const Program& program, size_t block) {
@@ -43,14 +47,14 @@ std::string BlockLines(const JobPlan& job) {
   for (size_t b = 0; b < job.program.blocks.size(); ++b) {
     const auto unit = static_cast<size_t>(job.units.unit_of_block[b]);
     const bool layer = b > 0 && b + 1 < job.program.blocks.size();
-    const std::string kept = layer ? KeptText(job.plan, b - 1) : "-";
+    const std::string kept = layer ? KeptText(job, b - 1) : "-";
     rows.emplace_back(
         job.program.blocks[b].name,
-        absl::StrFormat("%-20s %12s %12s %14s  %s", kept, FormatBytes(BoundaryBytes(job.program, b)),
+        absl::StrFormat("%-32s %12s %12s %14s  %s", kept, FormatBytes(BoundaryBytes(job.program, b)),
                         FormatBytes(SavedBytes(job.program, b)), FormatBytes(job.units.units[unit].shard_elements * 4),
                         job.units.units[unit].name));
   }
-  std::string text = absl::StrFormat("%-24s %-20s %12s %12s %14s  %s\n", "block", "kept of forward", "boundary",
+  std::string text = absl::StrFormat("%-24s %-32s %12s %12s %14s  %s\n", "block", "kept of forward", "boundary",
                                      "backward reads", "shard, float32", "unit");
   for (size_t i = 0; i < rows.size();) {
     size_t end = i + 1;

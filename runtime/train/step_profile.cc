@@ -50,14 +50,8 @@ class KernelSum {
 
 int64_t Take(const TimeTable::OfSize& of_size, int64_t size) { return of_size ? of_size(size) : 0; }
 
-void FillBlockTimes(const ProgramGraph& graph, bool last, KernelSum* kernels, BlockProfile* block) {
+void FillRecomputeTimes(const ProgramGraph& graph, KernelSum* kernels, BlockProfile* block) {
   const Graph& g = graph.block.graph;
-  block->forward_ns = kernels->Of(g, graph.routines.forward);
-  block->backward_ns = kernels->Of(g, graph.routines.backward);
-  if (last) {
-    block->forward_ns += block->backward_ns;
-    block->backward_ns = 0;
-  }
   block->recompute_through_ns = kernels->Of(g, graph.routines.recompute_through);
   for (OptionProfile& option : block->options) {
     if (option.keep == Keep::kEverything) option.recompute_ns = 0;
@@ -68,15 +62,20 @@ void FillBlockTimes(const ProgramGraph& graph, bool last, KernelSum* kernels, Bl
   }
 }
 
-// What follows the last backward, from a schedule of the step.
-int64_t UpdateNs(const Schedule& schedule, const InstructionTimes& times) {
-  int64_t ns = 0;
-  bool after = false;
+// Forward, backward and update from a schedule of the step, with all that its instructions call beside the graphs'
+// nodes (zeros for parameters without a gradient). Of several micro-batches the last counts.
+void FillStepTimes(const Schedule& schedule, const InstructionTimes& times, Profile* profile) {
+  bool update = false;
   for (size_t i = 0; i < schedule.instructions.size(); ++i) {
-    after = after || schedule.instructions[i].kind == InstructionKind::kNorm;
-    if (after) ns += times.ns[i];
+    const Instruction& instruction = schedule.instructions[i];
+    update = update || instruction.kind == InstructionKind::kNorm;
+    if (update) profile->update_ns += times.ns[i];
+    if (instruction.block < 0) continue;
+    BlockProfile& block = profile->blocks[static_cast<size_t>(instruction.block)];
+    const bool forward = instruction.kind == InstructionKind::kForward || instruction.kind == InstructionKind::kHead;
+    if (forward) block.forward_ns = times.ns[i];
+    if (instruction.kind == InstructionKind::kBackward) block.backward_ns = times.ns[i];
   }
-  return ns;
 }
 
 }  // namespace
@@ -111,7 +110,7 @@ absl::StatusOr<Profile> MakeProfile(const UnitLayout& units, const CompileOption
   for (size_t b = 0; b < profile.blocks.size(); ++b) {
     BlockProfile& block = profile.blocks[b];
     const Unit& unit = units.units[static_cast<size_t>(units.unit_of_block[b])];
-    FillBlockTimes(program->graph(b), b + 1 == profile.blocks.size(), &kernels, &block);
+    FillRecomputeTimes(program->graph(b), &kernels, &block);
     block.gather_ns = Take(table.gather_ns, unit.whole_elements * SizeOf(program->shape.dtype));
     block.reduce_ns = Take(table.reduce_ns, unit.whole_elements * 4);
     block.offload_ns = Take(table.offload_ns, block.boundary_bytes);
@@ -122,7 +121,7 @@ absl::StatusOr<Profile> MakeProfile(const UnitLayout& units, const CompileOption
   everything.layers.resize(program->layer_count());
   ASSIGN_OR_RETURN(const Schedule schedule, Compile(*program, units, everything, options, scratch_bytes));
   ASSIGN_OR_RETURN(const InstructionTimes times, TimesFromTable(schedule, table));
-  profile.update_ns = UpdateNs(schedule, times);
+  FillStepTimes(schedule, times, &profile);
   return profile;
 }
 

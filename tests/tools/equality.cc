@@ -45,6 +45,8 @@ JobOptions OptionsOf(const EqualityCell& cell) {
   options.offload_activations = cell.offload;
   options.prefetch = cell.prefetch;
   options.plan = cell.plan;
+  options.memory_budget_bytes = cell.memory_budget;
+  options.times = cell.times;
   options.optimizer.clip_norm = 0.25;
   return options;
 }
@@ -167,12 +169,18 @@ EqualityCell EqualityCell::Reference() const {
   reference.checkpoint = "none";
   reference.offload = false;
   reference.plan.reset();
+  reference.memory_budget = 0;
+  reference.times = nullptr;
   return reference;
 }
 
-std::unique_ptr<JobPlan> PlanCell(const EqualityCell& cell) {
+absl::StatusOr<std::unique_ptr<JobPlan>> TryPlanCell(const EqualityCell& cell) {
   KernelSet kernels({.threads = 1});
-  absl::StatusOr<std::unique_ptr<JobPlan>> plan = MakeJobPlan(ModelOf(cell), OptionsOf(cell), cell.ranks, kernels);
+  return MakeJobPlan(ModelOf(cell), OptionsOf(cell), cell.ranks, kernels);
+}
+
+std::unique_ptr<JobPlan> PlanCell(const EqualityCell& cell) {
+  absl::StatusOr<std::unique_ptr<JobPlan>> plan = TryPlanCell(cell);
   REPRISE_CHECK(plan.ok()) << plan.status().message();
   return *std::move(plan);
 }

@@ -41,7 +41,9 @@ struct EqualityCell {
   int accumulation = 1;
   int prefetch = 1;
   int layers = kEqualityLayers;
-  std::optional<Plan> plan = std::nullopt;  // in place of checkpoint, offload and prefetch
+  std::optional<Plan> plan = std::nullopt;              // in place of checkpoint, offload and prefetch
+  int64_t memory_budget = 0;                            // of checkpoint "auto"
+  std::shared_ptr<const MachineTimes> times = nullptr;  // likewise
 
   std::string Name() const;        // "every_2_offload_full_bf16_dropout_R2_accumulation_2_prefetch_1"
   EqualityCell Reference() const;  // keeps everything, moves nothing; all else equal
@@ -56,8 +58,9 @@ struct CellOutcome {
   int64_t predicted_peak_bytes = 0;
 };
 
-// The cell as it is planned, without running it.
+// The cell as it is planned, without running it; the second form for one that may be refused.
 std::unique_ptr<JobPlan> PlanCell(const EqualityCell& cell);
+absl::StatusOr<std::unique_ptr<JobPlan>> TryPlanCell(const EqualityCell& cell);
 
 // One rank of a cell; all ranks call it together.
 absl::StatusOr<CellOutcome> RunCell(const EqualityCell& cell, const StreamOrder& order, Communicator& communicator);
