@@ -243,8 +243,7 @@ TEST_F(BadInput, WhatIsNotBuiltYet) {
   for (const char* flags :
        {"--resume=snapshot", "--snapshot_dir=x", "--snapshot_every=4", "--export=x", "--device=cuda",
         "--offload=parameters", "--offload=optimizer", "--checkpoint=all --offload=activations --offload_file=x",
-        "--freeze=wte", "--replicas=2", "--checkpoint=auto --memory_budget=1GiB", "--model=llama", "--model=vit",
-        "--data_format=idx"}) {
+        "--freeze=wte", "--replicas=2", "--model=llama", "--model=vit", "--data_format=idx"}) {
     Refused(flags, kConfiguration, {"is not built yet"});
   }
 }

@@ -201,7 +201,6 @@ TEST(Resolve, RefusesWhatDoesNotGoTogether) {
 
 TEST(Resolve, NamesWhatIsNotBuilt) {
   const std::vector<Case> cases = {
-      {{"--checkpoint=auto", "--memory_budget=1GiB"}, "--checkpoint=auto is not built yet"},
       {{"--replicas=2"}, "--replicas above 1 is not built yet"},
       {{"--offload=parameters"}, "--offload=parameters is not built yet"},
       {{"--offload=optimizer"}, "--offload=optimizer is not built yet"},
@@ -224,7 +223,7 @@ TEST(Resolve, PlanNeedsNoDataAndKnowsItsOwnFlags) {
   EXPECT_TRUE(Resolve(Subcommand::kPlan, {}).ok());
   for (const char* argument : {"--world_size=8", "--hardware=h100", "--profile=p.json", "--json"}) {
     const absl::StatusOr<TrainConfiguration> plan = Resolve(Subcommand::kPlan, std::vector<std::string>{argument});
-    EXPECT_THAT(std::string(plan.status().message()), HasSubstr("is not built yet")) << argument;
+    EXPECT_TRUE(plan.ok()) << argument << ": " << plan.status();
   }
   EXPECT_TRUE(Resolve(Subcommand::kPlan, std::vector<std::string>{"--nojson"}).ok());
 }
