@@ -90,7 +90,12 @@ DifferentiatedGraph Differentiate(const Graph& forward, bool boundary_needs_grad
     const Node node = graph.nodes[static_cast<size_t>(i)];  // a copy: rules append nodes
     const bool wanted =
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return builder.Needs(v); });
-    if (!wanted) continue;
+    // A loss has a gradient that stands nowhere. What nobody reads has none.
+    const bool flows = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
+      return builder.Of(v) != kNoValue ||
+             std::find(graph.outputs.begin(), graph.outputs.end(), v) != graph.outputs.end();
+    });
+    if (!wanted || !flows) continue;
     const auto rule = Rules().find(node.operation);
     REPRISE_CHECK(rule != Rules().end()) << "operation " << node.operation << " has no gradient rule";
     rule->second(builder, node);
