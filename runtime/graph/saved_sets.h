@@ -10,6 +10,7 @@
 #ifndef REPRISE_RUNTIME_GRAPH_SAVED_SETS_H_
 #define REPRISE_RUNTIME_GRAPH_SAVED_SETS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -43,6 +44,17 @@ SavedSet MakeSavedSet(const DifferentiatedGraph& block, const std::vector<ValueI
 // Keeps the outputs of attention and of products, and runs the rest again (Korthikanti et al. 2022 keep all but
 // attention's insides; here those are never stored, and what is cheap to make is what remains).
 SavedSet SelectiveSet(const DifferentiatedGraph& block, const NodeCost& cost);
+
+// The Pareto front of kept bytes (with the boundary where it is read) against cost, by falling bytes: no set has fewer
+// bytes at no more cost. From keeping everything to running all again, where those are on it. Exact by enumeration
+// where at most 16 nodes can run again; beyond that the points of its lower convex hull, each a minimum cut. The bytes
+// that a step needs for a moment are not weighed: whatever is kept, backward has all that it reads before it.
+std::vector<SavedSet> ParetoFront(const DifferentiatedGraph& block, const NodeCost& cost, size_t most_enumerated = 16);
+
+// What a planner chooses from beside keeping everything and nothing: at most eight sets of the front, and the selective
+// set, by falling bytes. Those of the lower convex hull come first; where there are more than room is for, the one
+// that lies farthest in bytes from all that are chosen, again and again, ties to fewer bytes. Deterministic.
+std::vector<SavedSet> SavedSets(const DifferentiatedGraph& block, const NodeCost& cost);
 
 }  // namespace reprise
 

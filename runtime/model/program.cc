@@ -72,7 +72,7 @@ void ChooseSavedSets(const ProgramNodeCost& cost, Program* program) {
     if (!of_layer[g]) continue;
     auto graph = std::make_shared<ProgramGraph>(*program->graphs[g]);
     const NodeCost node_cost = [&](int32_t node) { return cost(*graph, node); };
-    graph->saved_sets = {SelectiveSet(graph->block, node_cost)};
+    graph->saved_sets = SavedSets(graph->block, node_cost);
     program->graphs[g] = std::move(graph);
   }
 }
