@@ -76,7 +76,10 @@ class Choice {
     const Graph& graph = block.graph;
     const std::vector<bool> read = ReadByBackward(block);
     std::vector<int> position(graph.nodes.size(), -1);
-    for (size_t k = 0; k < nodes_.size(); ++k) position[static_cast<size_t>(nodes_[k])] = static_cast<int>(k);
+    for (size_t k = 0; k < nodes_.size(); ++k) {
+      position[static_cast<size_t>(nodes_[k])] = static_cast<int>(k);
+      costs_.push_back(cost(nodes_[k]));  // once: it may look up a table
+    }
     for (size_t i = 0; i < graph.values.size(); ++i) {
       const bool made = MadeByForward(block, i);
       if (!made && graph.values[i].role != ValueRole::kBoundary) continue;
@@ -169,7 +172,7 @@ class Choice {
 
   int64_t Cost(uint32_t again) const {
     int64_t cost = 0;
-    for (size_t k = 0; k < size(); ++k) cost += (again >> k & 1U) != 0 ? cost_(nodes_[k]) : 0;
+    for (size_t k = 0; k < size(); ++k) cost += (again >> k & 1U) != 0 ? costs_[k] : 0;
     return cost;
   }
 
@@ -181,7 +184,7 @@ class Choice {
     const double scale = std::max(more_bytes, 1.0) * std::max(more_cost, 1.0) / 1e6;
     MinCut cut(static_cast<int>(size() + pieces_.size()));
     for (size_t k = 0; k < size(); ++k) {
-      cut.Add(static_cast<int>(k), MinCut::kSink, more_bytes * static_cast<double>(cost_(nodes_[k])) / scale);
+      cut.Add(static_cast<int>(k), MinCut::kSink, more_bytes * static_cast<double>(costs_[k]) / scale);
     }
     for (size_t p = 0; p < pieces_.size(); ++p) {
       const Piece& piece = pieces_[p];
@@ -207,6 +210,7 @@ class Choice {
   const DifferentiatedGraph& block_;
   const NodeCost& cost_;
   const std::vector<int32_t> nodes_;
+  std::vector<int64_t> costs_;  // of nodes_
   std::vector<Piece> pieces_;
 };
 
