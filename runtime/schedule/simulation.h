@@ -47,8 +47,9 @@ absl::StatusOr<Simulation> Simulate(const Schedule& schedule, const InstructionT
 
 // The same schedule with the gates of docs/plan_profile.md as waits of their own: a transfer starts when the compute
 // instruction before it in the list has ended, and a block waits for the offloads and reductions that were issued two
-// blocks before it. Its simulated time is the time that the planner gives the plan; the schedule itself, which waits
-// only where memory or data make it, is never slower.
+// blocks before it. Its simulated time is that of the plan by the rules of that page, unless a transfer is placed where
+// an offload or reduction still reads: it then waits for that, too. The schedule itself, which waits only where memory
+// or data make it, is never slower than with the gates.
 Schedule WithPlanGates(const Schedule& schedule);
 
 }  // namespace reprise
