@@ -155,8 +155,8 @@ TEST(PlannerPropertyLong, NoPlanIsFaster) {
   ExpectNoneFasterOnChains(1100, 5, 126, AllChoices(1, 1));
 }
 TEST(PlannerPropertyLong, LessMemoryIsNeverFaster) {
-  ExpectLessMemoryNeverFasterOnChains(2000, 4, 30, AllChoices(0, 3));
-  ExpectLessMemoryNeverFasterOnChains(101, 2, 126, AllChoices(1, 1));
+  ExpectLessMemoryNeverFasterOnChains(2000, 3, 30, AllChoices(1, 1));
+  ExpectLessMemoryNeverFasterOnChains(101, 1, 126, AllChoices(1, 1));
 }
 
 }  // namespace
