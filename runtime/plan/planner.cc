@@ -25,7 +25,6 @@ constexpr int64_t kFewLabels = 64;  // a cut, in the first walks, whose plans an
 constexpr int kPatience = 2;        // first walks that may fail to raise the bound
 constexpr int64_t kGrowth = 16;     // of the number of labels from walk to walk after that
 
-// Each number that can be wrong, in a sentence.
 absl::Status CheckLimits(const PlanLimits& limits) {
   if (limits.memory_budget_bytes < 0 || limits.host_budget_bytes < 0) {
     return absl::InvalidArgumentError("planner: budgets must not be negative");

@@ -5,6 +5,14 @@
 #include "runtime/plan/interference.h"
 
 namespace reprise {
+namespace {
+
+// Where the gather of the i-th next slot stands.
+size_t GatherAt(const TimeLayout& layout, int i) {
+  return static_cast<size_t>(layout.gathers) + static_cast<size_t>(i);
+}
+
+}  // namespace
 
 // Symbols for the times at one point of the forward. Transfers that a step waits for two steps later are two.
 struct MoveTimes::ForwardTimes {
@@ -80,7 +88,7 @@ LagMatrix MoveTimes::Store(const BackwardTimes& times) const {
   if (backward_.reduce >= 0) matrix[static_cast<size_t>(backward_.reduce)] = times.due_reduce;
   if (backward_.gathers < 0) return matrix;
   for (int i = 0; i < trellis_.prefetch; ++i) {
-    matrix[static_cast<size_t>(backward_.gathers + i)] = times.gathers[static_cast<size_t>(i)];
+    matrix[GatherAt(backward_, i)] = times.gathers[static_cast<size_t>(i)];
   }
   return matrix;
 }
@@ -142,7 +150,7 @@ Times MoveTimes::Start(int32_t state) const {
     const ForwardTimes times = RunStart(trellis_.state(0, state).guess);
     start[0] = times.end.lag[0];
     for (int i = 0; forward_.gathers >= 0 && i < trellis_.prefetch; ++i) {
-      start[static_cast<size_t>(forward_.gathers + i)] = times.gathers[static_cast<size_t>(i)].lag[0];
+      start[GatherAt(forward_, i)] = times.gathers[static_cast<size_t>(i)].lag[0];
     }
   }
   return start;
@@ -161,7 +169,7 @@ LagMatrix MoveTimes::Forward(const Move& move) const {
   matrix[0] = times.end;
   if (forward_.copy >= 0) matrix[static_cast<size_t>(forward_.copy)] = times.due_offload;
   for (int i = 0; forward_.gathers >= 0 && i < trellis_.prefetch; ++i) {
-    matrix[static_cast<size_t>(forward_.gathers + i)] = times.gathers[static_cast<size_t>(i)];
+    matrix[GatherAt(forward_, i)] = times.gathers[static_cast<size_t>(i)];
   }
   return matrix;
 }
@@ -192,8 +200,8 @@ LagMatrix MoveTimes::Head(int32_t state) const {
   return HeadFrom(LoadForward(), trellis_.state(trellis_.layers(), state));
 }
 
-// One step of a segment's backward. `slots`: those of the segment, then those ahead of it. A duration of backward_ns is
-// told from a recompute by `layer`'s place in them only through `slot`; the caller counts slots.
+// One step of a segment's backward. `slots`: those of the segment, then those ahead of it. A step on the layer of the
+// step before (recompute, then backward) does not start a slot.
 void MoveTimes::Step(const Move& move, int32_t layer, int64_t duration, const Slots& slots,
                      BackwardTimes* times) const {
   BackwardTimes& t = *times;
