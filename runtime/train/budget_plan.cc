@@ -34,7 +34,7 @@ absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& 
   unlimited.memory_budget_bytes = smallest;
   ASSIGN_OR_RETURN(const Solution leanest, Solve(profile, unlimited));
   ASSIGN_OR_RETURN(int64_t best, arena_bytes(leanest.plan));
-  if (best == smallest) return best;
+  if (best <= smallest) return smallest;
   // A plan of a larger live sum may need a smaller arena.
   RETURN_IF_ERROR(WalkDown(profile, limits, best - 1, [&](const Solution& solution) -> absl::StatusOr<bool> {
     ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(solution.plan));
