@@ -1,5 +1,7 @@
 #include "device/cpu/cpu_device.h"
 
+#include <omp.h>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -44,6 +46,11 @@ std::string CpuDevice::Description() const {
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const CpuDeviceOptions& options) {
   if (options.threads < 1) {
     return absl::InvalidArgumentError(absl::StrCat("threads must be at least 1, not ", options.threads));
+  }
+  // A product that was made for more threads than it gets leaves parts of its output unwritten.
+  if (options.threads > omp_get_thread_limit()) {
+    return absl::InvalidArgumentError(absl::StrCat("threads=", options.threads, " is more than OMP_THREAD_LIMIT=",
+                                                   omp_get_thread_limit(), " allows; lower --threads or unset it"));
   }
   if (!(options.deadline_seconds > 0)) {
     return absl::InvalidArgumentError(absl::StrCat("the deadline must be above 0 s, not ", options.deadline_seconds));

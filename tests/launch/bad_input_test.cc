@@ -248,6 +248,12 @@ TEST_F(BadInput, WhatIsNotBuiltYet) {
   }
 }
 
+// oneDNN would leave parts of a product unwritten.
+TEST_F(BadInput, MoreThreadsThanOpenMpAllows) {
+  Expect(absl::StrCat("OMP_THREAD_LIMIT=1 ", Train(Flags("--threads=2"))), kConfiguration,
+         {"threads=2", "OMP_THREAD_LIMIT=1"});
+}
+
 TEST_F(BadInput, NumbersThatAreNotFinite) {
   Refused("--learning_rate=1e30 --steps=3", 6, {"step 2", "not finite", "--learning_rate"});
 }

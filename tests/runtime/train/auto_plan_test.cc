@@ -63,7 +63,7 @@ class AutoPlanTest : public ::testing::TestWithParam<EqualityCell> {
 
 TEST_P(AutoPlanTest, SameBitsWithinEveryBudget) {
   const std::vector<CellOutcome> expected = RunOnLocalRanks(cell_.Reference());
-  constexpr int kBudgets = 12;
+  constexpr int kBudgets = 5;
   std::set<int64_t> peaks;
   int64_t time = INT64_MAX;
   for (int i = 0; i <= kBudgets; ++i) {
@@ -108,11 +108,16 @@ TEST_P(AutoPlanTest, TimesOfAnotherModelAreRefused) {
 }
 
 std::vector<EqualityCell> Cells() {
-  return {{.sharding = Sharding::kFull, .ranks = 1},
-          {.offload = true, .sharding = Sharding::kFull, .ranks = 2},
-          {.offload = true, .sharding = Sharding::kFull, .dtype = DType::kBFloat16, .dropout = 0.1, .ranks = 3},
+  return {{.sharding = Sharding::kFull, .ranks = 1, .layers = 5},
+          {.offload = true, .sharding = Sharding::kFull, .ranks = 2, .layers = 4},
+          {.offload = true,
+           .sharding = Sharding::kFull,
+           .dtype = DType::kBFloat16,
+           .dropout = 0.1,
+           .ranks = 3,
+           .layers = 3},
           {.sharding = Sharding::kNone, .ranks = 2, .accumulation = 2},
-          {.offload = true, .sharding = Sharding::kGradients, .ranks = 2}};
+          {.offload = true, .sharding = Sharding::kGradients, .ranks = 2, .layers = 5}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Cells, AutoPlanTest, ::testing::ValuesIn(Cells()), [](const auto& info) {
