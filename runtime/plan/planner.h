@@ -26,7 +26,7 @@ struct PlanLimits {
   int64_t longest_segment = 4;  // layers that may share one boundary
   int smallest_prefetch = 1;    // units
   int largest_prefetch = 1;
-  int64_t most_labels = 20'000'000;  // partial plans held at once; beyond that the answer is not exact but bounded
+  int64_t most_labels = 2'000'000;  // partial plans held at once; beyond that the answer is not exact but bounded
 };
 
 struct Solution {
