@@ -191,7 +191,6 @@ class Memory {
                   : step.kind == StepKind::kRecompute ? option(step.block).recompute_bytes
                                                       : option(step.block).backward_bytes;
     for (int64_t layer = segment.first; layer < step.block; ++layer) sum += block(layer).remade_bytes;
-    if (step.block > segment.first) sum += block(segment.first).boundary_bytes;
     return sum;
   }
 

@@ -78,6 +78,14 @@ void FillStepTimes(const Schedule& schedule, const InstructionTimes& times, Prof
   }
 }
 
+// The micro-batches behind the first begin with all gradients that these leave behind.
+void CountGradientsAsState(Profile* profile) {
+  for (BlockProfile& block : profile->blocks) {
+    profile->state_bytes += block.gradient_left_bytes;
+    block.gradient_left_bytes = 0;
+  }
+}
+
 }  // namespace
 
 TimeTable TableOf(const MachineTimes& times) {
@@ -106,6 +114,7 @@ absl::StatusOr<Profile> MakeProfile(const UnitLayout& units, const CompileOption
   RETURN_IF_ERROR(kernels.status());
   Profile profile;
   RETURN_IF_ERROR(FillBytes(*program, units, options, scratch_bytes, &profile));
+  if (options.accumulation > 1) CountGradientsAsState(&profile);
   profile.interference_millionths = table.interference_millionths;
   for (size_t b = 0; b < profile.blocks.size(); ++b) {
     BlockProfile& block = profile.blocks[b];

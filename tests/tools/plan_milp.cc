@@ -71,9 +71,9 @@ int64_t PlanMilp::InForward(const Piece& p, int64_t layer) const {
   return option.forward_bytes_dropped + Retained(p, layer - 1);
 }
 
-// In the backward of a segment, in a step of `layer`: what was made again before it, and the segment's boundary.
+// In the backward of a segment, in a step of `layer`: what was made again before it, with the boundaries.
 int64_t PlanMilp::WaitingIn(const Piece& p, int64_t layer) const {
-  int64_t bytes = layer == p.first ? 0 : block(p.first).boundary_bytes;
+  int64_t bytes = 0;
   for (int64_t j = p.first; j < layer; ++j) bytes += block(j).remade_bytes;
   return bytes;
 }

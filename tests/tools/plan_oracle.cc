@@ -166,7 +166,6 @@ int64_t PlanOracle::OwnBytes(const Step& step) const {
     bytes = b < l.last ? block(b).recompute_through_bytes : l.option->recompute_bytes;
   }
   for (int64_t j = l.first; j < b; ++j) bytes += block(j).remade_bytes;
-  if (b != l.first) bytes += block(l.first).boundary_bytes;
   return bytes;
 }
 

@@ -86,7 +86,7 @@ BlockProfile Drawer::DrawLayer(int64_t options, int64_t boundary, int64_t bounda
   const OptionProfile& last = layer.options.back();
   layer.recompute_through_ns = last.recompute_ns + Time(0.25);
   layer.recompute_through_bytes = last.recompute_bytes + boundary_behind;
-  layer.remade_bytes = everything + boundary_behind;
+  layer.remade_bytes = everything + boundary;
   return layer;
 }
 

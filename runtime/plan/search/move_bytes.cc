@@ -62,7 +62,6 @@ int64_t MoveBytes::NeededInBackward(const CutState& below, const Move& move) con
     }
     return sum;
   };
-  const int64_t boundary = trellis_.block(move.first()).boundary_bytes;
   int64_t gradients = gradients_above_[static_cast<size_t>(move.last())];
   int64_t held = trellis_.block(move.last() + 1).gradient_held_bytes;
   int64_t kept = 0;  // by layers of the segment whose own recompute has not begun
@@ -78,19 +77,17 @@ int64_t MoveBytes::NeededInBackward(const CutState& below, const Move& move) con
   } else {
     for (int32_t layer = move.first(); layer <= move.last(); ++layer) kept += OptionOf(move, layer).kept_bytes;
     size_t slot = 0;
-    int64_t waiting = 0;  // what has been remade, and the boundary
+    int64_t waiting = 0;  // what has been remade, with the boundaries
     for (int32_t layer = move.first(); layer <= move.last(); ++layer) {
       const BlockProfile& block = trellis_.block(layer);
       kept -= OptionOf(move, layer).kept_bytes;
       const int64_t own = layer < move.last() ? block.recompute_through_bytes : OptionOf(move, layer).recompute_bytes;
       step(own + waiting, slot++);
-      if (layer == move.first()) waiting += boundary;
       if (layer < move.last()) waiting += block.remade_bytes;
     }
     --slot;  // the last recompute and its backward are one slot
     for (int32_t layer = move.last(); layer >= move.first(); --layer) {
       const BlockProfile& block = trellis_.block(layer);
-      if (layer == move.first()) waiting = 0;
       step(OptionOf(move, layer).backward_bytes + waiting, slot++);
       gradients += block.gradient_left_bytes;
       held = block.gradient_held_bytes;
