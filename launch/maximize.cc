@@ -35,17 +35,23 @@ Hardware SomeMachine() {
           .ranks_per_host = 8};
 }
 
+// Whether the budget holds the leanest plan: the fastest is not asked for.
+absl::StatusOr<bool> FitsSomePlan(JobSetup& setup, int ranks, KernelSet& kernels) {
+  JobOptions probe = setup.options;
+  probe.checkpoint = "all";
+  probe.offload_activations = false;
+  probe.memory_budget_bytes = 0;
+  ASSIGN_OR_RETURN(std::unique_ptr<JobPlan> job, MakeJobPlan(setup.source.model, probe, ranks, kernels));
+  probe.times = std::make_shared<const MachineTimes>(EstimateTimes(SomeMachine(), job->schedule.kernels, ranks));
+  ASSIGN_OR_RETURN(job, MakeJobPlan(setup.source.model, probe, ranks, kernels));
+  ASSIGN_OR_RETURN(const SmallestBudgets smallest, FindSmallestBudgets(*job, kernels));
+  const int64_t needed = setup.options.offload_activations ? smallest.offloaded : smallest.resident;
+  return needed <= setup.options.memory_budget_bytes;
+}
+
 absl::StatusOr<bool> Fits(const TrainConfiguration& configuration, int ranks, KernelSet& kernels) {
   ASSIGN_OR_RETURN(JobSetup setup, MakeJobSetup(PosixStorage(), configuration));
-  if (setup.options.checkpoint == "auto") {
-    JobOptions probe = setup.options;
-    probe.checkpoint = "all";
-    probe.offload_activations = false;
-    probe.memory_budget_bytes = 0;
-    ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> job, MakeJobPlan(setup.source.model, probe, ranks, kernels));
-    setup.options.times =
-        std::make_shared<const MachineTimes>(EstimateTimes(SomeMachine(), job->schedule.kernels, ranks));
-  }
+  if (setup.options.checkpoint == "auto") return FitsSomePlan(setup, ranks, kernels);
   const absl::Status status = MakeJobPlan(setup.source.model, setup.options, ranks, kernels).status();
   if (status.ok()) return true;
   if (status.code() == absl::StatusCode::kResourceExhausted) return false;
