@@ -61,7 +61,7 @@ class TrainingRun {
     RETURN_IF_ERROR(Agree(communicator_, OpenOutputs()));
     Progress progress(steps_, !first_);
     progress.Note(MachineText());
-    RETURN_IF_ERROR(MakeJob());
+    RETURN_IF_ERROR(MakeJob(&progress));
     progress.Note(absl::StrCat(PlanText(job_->plan()), EstimateText(job_->plan())));
     RETURN_IF_ERROR(WriteRunLine());
     for (int64_t step = 0; step < steps_; ++step) {
@@ -180,7 +180,7 @@ class TrainingRun {
     return text;
   }
 
-  absl::Status MakeJob() {
+  absl::Status MakeJob(Progress* progress) {
     MachineOptions machine;
     machine.threads = threads_;
     machine.stream_order = {.random = c_.random_stream_order,
@@ -188,6 +188,7 @@ class TrainingRun {
                                     static_cast<uint64_t>(communicator_.rank())};
     machine.deadline_seconds = c_.deadline;
     if (c_.checkpoint == "auto") {
+      progress->Note("measuring kernels and transfers for the plan, unless an earlier run has");
       const TimesCache cache(storage_, CacheFolder(c_.profile_cache));
       ASSIGN_OR_RETURN(MachineTimes times, CachedMachineTimes(cache, setup_.source.model, setup_.options, machine,
                                                               communicator_.size(), communicator_));

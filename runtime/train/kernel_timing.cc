@@ -42,12 +42,31 @@ absl::Status KernelTiming::Bind(KernelSet& kernels) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> KernelTiming::Pass(bool keep_samples) {
+absl::StatusOr<int64_t> KernelTiming::Pass() { return Run(calls_.size(), /*keep_samples=*/true); }
+
+absl::StatusOr<int64_t> KernelTiming::PassOver(size_t calls) { return Run(calls, /*keep_samples=*/false); }
+
+void KernelTiming::DropSamples() {
+  for (std::vector<int64_t>& samples : samples_) samples.clear();
+}
+
+size_t KernelTiming::CallsWithin(int64_t nanoseconds) const {
+  int64_t sum = 0;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const std::vector<int64_t>& samples = samples_[static_cast<size_t>(calls_[i].spec)];
+    sum += samples.empty() ? 0 : samples.back();
+    if (sum > nanoseconds) return std::max<size_t>(i, 1);
+  }
+  return calls_.size();
+}
+
+absl::StatusOr<int64_t> KernelTiming::Run(size_t calls, bool keep_samples) {
   int64_t pass = 0;
   Work work;
   work.run = [&] {
     const Clock::time_point start = Clock::now();
-    for (const TimedCall& call : calls_) {
+    for (size_t i = 0; i < std::min(calls, calls_.size()); ++i) {
+      const TimedCall& call = calls_[i];
       const Clock::time_point call_start = Clock::now();
       call.kernel->Run({.inputs = call.inputs,
                         .outputs = call.outputs,

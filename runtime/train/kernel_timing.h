@@ -31,9 +31,13 @@ class KernelTiming {
   // Once, before Pass. `kernels` must have been made for the device's threads.
   absl::Status Bind(KernelSet& kernels);
 
-  // Runs every call of the compute instructions once; returns how long that took. Samples of passes that the caller
-  // has disturbed on purpose are not to be kept.
-  absl::StatusOr<int64_t> Pass(bool keep_samples = true);
+  // Runs every call of the compute instructions once; returns how long that took.
+  absl::StatusOr<int64_t> Pass();
+  // The same for the first `calls` of them, without a sample: for what the caller disturbs on purpose.
+  absl::StatusOr<int64_t> PassOver(size_t calls);
+  // How many of the first calls take about so long together, by the samples so far; at least one.
+  size_t CallsWithin(int64_t nanoseconds) const;
+  void DropSamples();
 
   // Nanoseconds by KernelSpec::ToString(): the median over all calls and kept passes.
   std::map<std::string, int64_t> Medians() const;
@@ -50,6 +54,7 @@ class KernelTiming {
   };
 
   std::byte* Address(const Operand& operand) const;
+  absl::StatusOr<int64_t> Run(size_t calls, bool keep_samples);
 
   const Schedule& schedule_;
   Device& device_;

@@ -58,7 +58,7 @@ TEST(Program, RefusesInOneLine) {
   for (const char* arguments :
        {"", "trian", "--nonsense", "doctor", "report", "train", "train --stpes=3", "train --data=x --steps=0",
         "train --data=x --steps=1 --learning_rate=nan", "train --data=x --steps=1 --export=out",
-        "train --config=/absent", "plan --world_size=4", "train --data=x --steps=1 --sharding=some",
+        "train --config=/absent", "plan --world_size=-1", "train --data=x --steps=1 --sharding=some",
         "train 'two\nlines'"}) {
     const Outcome outcome = Reprise(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
