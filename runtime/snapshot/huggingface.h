@@ -56,8 +56,8 @@ class HuggingFaceCheckpoint {
   // (h.N.attn.bias, h.N.attn.masked_bias) and the other names of tied weights are not among them.
   std::vector<std::string> Leftover(absl::Span<const ExpectedTensor> expected) const;
 
-  // Equal for equal checkpoints, and most likely different for others: a checksum of the beginning of every tensor. Call
-  // after Check.
+  // Equal for equal checkpoints, and most likely different for others: a checksum of the beginning of every tensor.
+  // Call after Check.
   absl::StatusOr<std::string> Identity(absl::Span<const ExpectedTensor> expected) const;
 
   // Elements [first_element, first_element + out.size()) of a tensor, in float32.

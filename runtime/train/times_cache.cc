@@ -30,8 +30,8 @@ std::string KeyOf(const Model& model, const JobOptions& o, const MachineOptions&
                   const Communicator& communicator) {
   const BatchShape shape{o.micro_batch, o.sequence_length, o.dtype, /*training=*/true};
   const std::string program = TraceModel(OneLayerOfEach(model, shape), shape).ToString();
-  return absl::StrCat(Processor(), "; ", machine.threads, " threads; ", ranks, " ranks planned, ", communicator.size(), " at work, ",
-                      communicator.local_size(), " on a host; ", ShardingName(o.sharding), "; optimizer ",
+  return absl::StrCat(Processor(), "; ", machine.threads, " threads; ", ranks, " ranks planned, ", communicator.size(),
+                      " at work, ", communicator.local_size(), " on a host; ", ShardingName(o.sharding), "; optimizer ",
                       static_cast<int>(o.optimizer.kind), "; program ",
                       absl::Hex(XXH3_64bits(program.data(), program.size()), absl::kZeroPad16), "\n");
 }

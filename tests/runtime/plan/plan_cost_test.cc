@@ -132,8 +132,8 @@ TEST(PlanCostTest, BoundariesCountWhereTheyAreReadAndStay) {
   const Profile profile = Chain(3);
   EXPECT_EQ(Peak(profile, Layers({kNothing, kNothing, kNothing})), 3 * 100 + 900);
   EXPECT_EQ(Peak(profile, Layers({kSet, kSet, kSet})), 3 * (200 + 100) + 900);
-  // In a segment only the first one stays. B(3): own 700, and two layers remade, which count the boundaries before them:
-  // more than the head has.
+  // In a segment only the first one stays. B(3): own 700, and two layers remade, which count the boundaries before
+  // them: more than the head has.
   EXPECT_EQ(Peak(profile, Layers({kNothing, kShared, kShared})), 700 + 2 * 550);
   EXPECT_EQ(Cost(profile, Layers({kNothing, kShared, kShared})).peak_step, "backward of block 3");
 }
