@@ -37,8 +37,8 @@ struct Solution {
 };
 
 // The fastest plan; of equally fast ones always the same one, whatever the budget and the machine (planner.cc says by
-// which rule), so that a lower budget never gives a higher peak. ResourceExhausted where none fits, with the smallest
-// budget that would do in the message.
+// which rule), so that a lower budget never gives a higher peak nor a faster plan, as long as answers are exact.
+// ResourceExhausted where none fits, with the smallest budget that would do in the message.
 absl::StatusOr<Solution> Solve(const Profile& profile, const PlanLimits& limits);
 
 // The smallest memory budget that some plan within the other limits fits. InvalidArgument for a bad profile.
