@@ -53,8 +53,10 @@ GradientBuilder::GradientBuilder(Graph* graph, std::vector<bool> needs)
 
 void GradientBuilder::Add(ValueId input, ValueId gradient) {
   if (!Needs(input) || gradient == kNoValue) return;
-  ValueId& slot = gradient_[static_cast<size_t>(input)];
-  slot = slot == kNoValue ? gradient : Emit("add", {slot, gradient})[0];
+  const ValueId before = gradient_[static_cast<size_t>(input)];
+  // Emit makes room for the sum's own gradient: nothing may refer into gradient_ meanwhile.
+  const ValueId sum = before == kNoValue ? gradient : Emit("add", {before, gradient})[0];
+  gradient_[static_cast<size_t>(input)] = sum;
 }
 
 ValueId GradientBuilder::Take(ValueId input) { return std::exchange(gradient_[static_cast<size_t>(input)], kNoValue); }
