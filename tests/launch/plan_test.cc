@@ -1,0 +1,101 @@
+// `reprise plan` beyond the flags of train: machines from files, saved profiles, budgets, the largest that fits.
+#include "launch/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/launch/small_job.h"
+
+namespace reprise {
+namespace {
+
+using ::reprise::testing::ErrorLines;
+using ::reprise::testing::Outcome;
+using ::reprise::testing::Shell;
+using ::testing::HasSubstr;
+
+class PlanProgram : public ::reprise::testing::SmallJob {
+ protected:
+  static Outcome Plan(const std::string& flags) {
+    return Shell(absl::StrCat(testing::ProgramPath("reprise"), " plan ", flags));
+  }
+  // Of the small model, on a machine that is described.
+  static Outcome PlanSmall(const std::string& flags) {
+    return Plan(absl::StrCat(testing::kSmallModel, " --hardware=h100-sxm ", flags));
+  }
+  static void Refused(const Outcome& outcome, int code, const std::string& part) {
+    EXPECT_EQ(outcome.exit_code, code) << outcome.errors;
+    ASSERT_EQ(ErrorLines(outcome).size(), 1U) << outcome.errors;
+    EXPECT_THAT(ErrorLines(outcome)[0], HasSubstr(part));
+  }
+  static nlohmann::json Json(const Outcome& outcome) {
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    return nlohmann::json::parse(outcome.output);
+  }
+};
+
+TEST_F(PlanProgram, RefusesHardwareThatIsNone) {
+  Write("negative.toml", "compute_fp32 = -1\n");
+  Write("text.toml", "memory = \"x\"\n");
+  Write("bad.toml", "nonsense\n");
+  Write("unknown.toml", "compute = 1\n");
+  const auto with = [&](const std::string& file) {
+    return Plan(absl::StrCat(testing::kSmallModel, " --hardware=", File(file)));
+  };
+  Refused(with("negative.toml"), 2, "compute_fp32 is not a positive number");
+  Refused(with("text.toml"), 2, "text.toml:1: memory is not a number");
+  Refused(with("bad.toml"), 2, "bad.toml:1: not TOML");
+  Refused(with("unknown.toml"), 2, "did you mean 'compute_fp32'");
+  Refused(with("absent.toml"), 2, "no file that can be read");
+  Refused(Plan(absl::StrCat(testing::kSmallModel, " --hardware=nope")), 2, "use one of a100-sxm");
+}
+
+TEST_F(PlanProgram, SavesAProfileAndPlansIt) {
+  const std::string profile = File("profile.json");
+  const nlohmann::json job =
+      Json(PlanSmall(absl::StrCat("--checkpoint=auto --memory_budget=1GiB --json --save_profile=", profile)));
+  const nlohmann::json saved = Json(Plan(absl::StrCat("--profile=", profile, " --memory_budget=1GiB --json")));
+  EXPECT_EQ(saved["step_ns"], job["class_ns"]);
+  EXPECT_EQ(saved["step_ns"], saved["bound_ns"]);
+  EXPECT_EQ(saved["layers"].size(), 2U);
+  const int64_t smallest = saved["smallest_budget"];
+  EXPECT_EQ(Plan(absl::StrCat("--profile=", profile, " --memory_budget=", smallest)).exit_code, 0);
+  Refused(Plan(absl::StrCat("--profile=", profile, " --memory_budget=", smallest - 1)), 4,
+          absl::StrCat(smallest, " bytes"));
+  Refused(Plan(absl::StrCat("--profile=", profile, " --world_size=2")), 2, "cannot stand beside --profile");
+  Write("cut.json", testing::Contents(profile).substr(0, 500));
+  Refused(Plan(absl::StrCat("--profile=", File("cut.json"))), 2, "cut off");
+  Refused(Plan(absl::StrCat("--profile=", File("absent.json"))), 3, "absent.json");
+  Refused(PlanSmall("--save_profile=/absent/x.json"), 2, "/absent/x.json");
+}
+
+TEST_F(PlanProgram, FindsTheLargestThatFits) {
+  for (const char* what : {"micro_batch", "n_layer"}) {
+    const std::string flags = "--checkpoint=all --memory_budget=768KiB ";
+    const Outcome outcome = PlanSmall(absl::StrCat(flags, "--maximize=", what));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+    const std::string mark = absl::StrCat("largest ", what, " that fits: ");
+    const size_t at = outcome.output.find(mark);
+    ASSERT_NE(at, std::string::npos) << outcome.output;
+    const int64_t largest = std::stoll(outcome.output.substr(at + mark.size()));
+    EXPECT_GT(largest, 1);
+    const auto with = [&](int64_t value) {
+      if (std::string(what) == "micro_batch") return PlanSmall(absl::StrCat(flags, "--micro_batch=", value)).exit_code;
+      return PlanSmall(absl::StrCat(flags, "--model_config=n_layer=", value,
+                                    ",n_embd=16,n_head=2,vocab_size=256,n_positions=32"))
+          .exit_code;
+    };
+    EXPECT_EQ(with(largest), 0) << what << " " << largest;
+    EXPECT_EQ(with(largest + 1), 4) << what << " " << largest;
+  }
+  Refused(PlanSmall("--maximize=micro_batch"), 2, "needs --memory_budget");
+  Refused(PlanSmall("--maximize=width --memory_budget=1MiB"), 2, "micro_batch, sequence_length, n_layer");
+  Refused(PlanSmall("--checkpoint=auto --maximize=micro_batch --memory_budget=1KiB"), 4, "micro_batch=1");
+}
+
+}  // namespace
+}  // namespace reprise
