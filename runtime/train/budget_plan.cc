@@ -9,20 +9,19 @@
 namespace reprise {
 namespace {
 
-// Walks the planner's answers from the one for `from` bytes to that for the smallest feasible budget, each of a smaller
-// peak than the one before, until `visit` says true.
+// Walks the planner's answers from the one for `from` bytes to that for `smallest`, the smallest feasible budget, each
+// of a smaller peak than the one before, until `visit` says true.
 template <typename Visit>
-absl::Status WalkDown(const Profile& profile, const PlanLimits& limits, int64_t from, Visit visit) {
+absl::Status WalkDown(const Profile& profile, const PlanLimits& limits, int64_t from, int64_t smallest, Visit visit) {
   PlanLimits narrower = limits;
   narrower.memory_budget_bytes = from;
-  while (true) {
+  while (narrower.memory_budget_bytes >= smallest) {
     ASSIGN_OR_RETURN(const Solution solution, Solve(profile, narrower));
     ASSIGN_OR_RETURN(const bool done, visit(solution));
-    if (done) return absl::OkStatus();
+    if (done) break;
     narrower.memory_budget_bytes = solution.cost.peak_bytes - 1;
-    ASSIGN_OR_RETURN(const int64_t smallest, SmallestBudget(profile, limits));
-    if (narrower.memory_budget_bytes < smallest) return absl::OkStatus();
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -36,7 +35,7 @@ absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& 
   ASSIGN_OR_RETURN(int64_t best, arena_bytes(leanest.plan));
   if (best <= smallest) return smallest;
   // A plan of a larger live sum may need a smaller arena.
-  RETURN_IF_ERROR(WalkDown(profile, limits, best - 1, [&](const Solution& solution) -> absl::StatusOr<bool> {
+  RETURN_IF_ERROR(WalkDown(profile, limits, best - 1, smallest, [&](const Solution& solution) -> absl::StatusOr<bool> {
     ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(solution.plan));
     best = std::min(best, bytes);
     return false;
@@ -50,7 +49,7 @@ absl::StatusOr<BudgetPlan> PlanForBudget(const Profile& profile, const PlanLimit
   ASSIGN_OR_RETURN(const int64_t smallest, SmallestBudget(profile, limits));
   BudgetPlan best;
   if (budget >= smallest) {
-    RETURN_IF_ERROR(WalkDown(profile, limits, budget, [&](const Solution& solution) -> absl::StatusOr<bool> {
+    RETURN_IF_ERROR(WalkDown(profile, limits, budget, smallest, [&](const Solution& solution) -> absl::StatusOr<bool> {
       ++best.plans_tried;
       ASSIGN_OR_RETURN(best.arena_bytes, arena_bytes(solution.plan));
       best.solution = solution;

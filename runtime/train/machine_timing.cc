@@ -78,7 +78,7 @@ class MachineTiming {
     return absl::OkStatus();
   }
 
-  // The optimizer's rate, over the first parameters of the probe's largest unit.
+  // The optimizer's rate, by the kernel of the root unit's first parameters.
   absl::Status TimeUpdate(KernelSet& kernels) {
     const int64_t elements = std::min(kUpdateElements, scratch_bytes() / 4 / 4);
     if (elements <= 0) return absl::OkStatus();
