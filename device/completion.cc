@@ -4,56 +4,38 @@
 
 #include "base/check.h"
 
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
-#else
-#define __tsan_acquire(address) static_cast<void>(address)
-#define __tsan_release(address) static_cast<void>(address)
-#endif
-
 namespace reprise {
-namespace {
-
-// absl::MutexLock that ThreadSanitizer can see: the packaged Abseil is built without it, and its mutex orders nothing
-// there.
-class VisibleLock {
- public:
-  explicit VisibleLock(absl::Mutex* mutex) : mutex_(mutex), lock_(mutex) { __tsan_acquire(mutex_); }
-  ~VisibleLock() { __tsan_release(mutex_); }
-  VisibleLock(const VisibleLock&) = delete;
-  VisibleLock& operator=(const VisibleLock&) = delete;
-
- private:
-  absl::Mutex* const mutex_;
-  const absl::MutexLock lock_;
-};
-
-}  // namespace
 
 void Completion::Reset() {
-  const VisibleLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   done_ = false;
   status_ = absl::OkStatus();
 }
 
 void Completion::Finish(absl::Status status) {
-  const VisibleLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   REPRISE_CHECK(!done_) << "a completion was finished twice";
   done_ = true;
   status_ = std::move(status);
+  // Under the mutex: a waiter may destroy this as soon as it has the mutex.
+  finished_.notify_all();
 }
 
 bool Completion::done() const {
-  const VisibleLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   return done_;
 }
 
 absl::Status Completion::Wait(absl::Duration timeout) const {
-  const VisibleLock lock(&mutex_);
-  if (!mutex_.AwaitWithTimeout(absl::Condition(&done_), timeout)) {
+  // Beyond this the standard clock's sums could overflow; nobody lives to see the difference.
+  constexpr absl::Duration kForever = absl::Hours(24 * 365);
+  const auto done = [this] { return done_; };
+  std::unique_lock lock(mutex_);
+  if (timeout >= kForever) {
+    finished_.wait(lock, done);
+  } else if (!finished_.wait_for(lock, absl::ToChronoNanoseconds(timeout), done)) {
     return absl::DeadlineExceededError("an asynchronous operation did not end in time");
   }
-  __tsan_acquire(&mutex_);  // the wait let go of the mutex and took it again
   return status_;
 }
 

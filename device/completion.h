@@ -6,13 +6,16 @@
 //   RETURN_IF_ERROR(done.Wait());
 //
 // Thread-safe: one thread starts and resets, another finishes, any may wait.
+//
+// Standard mutexes here and in collectives/, not Abseil's: the packaged Abseil is not built with the thread sanitizer,
+// which would not see what its mutexes order.
 #ifndef REPRISE_DEVICE_COMPLETION_H_
 #define REPRISE_DEVICE_COMPLETION_H_
 
-#include <functional>
+#include <condition_variable>
+#include <mutex>
 
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 namespace reprise {
@@ -34,9 +37,10 @@ class Completion {
   absl::Status Wait(absl::Duration timeout = absl::InfiniteDuration()) const;
 
  private:
-  mutable absl::Mutex mutex_;
-  bool done_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;  // guards the two below
+  mutable std::condition_variable finished_;
+  bool done_ = false;
+  absl::Status status_;
 };
 
 }  // namespace reprise

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "collectives/ordered_sum.h"
 
 namespace reprise {
@@ -67,9 +66,9 @@ LocalHub::LocalHub(int size, double deadline_seconds)
 
 LocalHub::~LocalHub() {
   {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     stop_ = true;
-    wake_watcher_.Signal();
+    wake_watcher_.notify_one();
   }
   watcher_.join();
 }
@@ -85,14 +84,14 @@ void LocalHub::Submit(int rank, Operation operation) {
   Line& line = lines_[static_cast<size_t>(operation.sequence)];
   Execute(line, *slot);
   for (const Operation& finished : slot->operations) finished.done->Finish(absl::OkStatus());
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   Clear(*slot);
   ++line.completed;
   line.progress = Clock::now();
 }
 
 LocalHub::Slot* LocalHub::Arrive(int rank, Operation* operation) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (!failure_.ok()) {
     operation->done->Finish(failure_);
     return nullptr;
@@ -114,7 +113,7 @@ LocalHub::Slot* LocalHub::Arrive(int rank, Operation* operation) {
     slot.running = true;
     return &slot;
   }
-  if (watcher_idle_) wake_watcher_.Signal();
+  if (watcher_idle_) wake_watcher_.notify_one();
   return nullptr;
 }
 
@@ -174,7 +173,7 @@ void LocalHub::Fail(absl::Status status) {
 }
 
 void LocalHub::Leave(int rank) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   left_[static_cast<size_t>(rank)] = true;
   if (!failure_.ok()) return;
   for (Line& line : lines_) {
@@ -190,15 +189,15 @@ void LocalHub::Leave(int rank) {
 }
 
 void LocalHub::WatchDeadlines() {
-  const absl::MutexLock lock(&mutex_);
+  std::unique_lock lock(mutex_);
   while (!stop_) {
     const Clock::time_point deadline = CheckDeadlines();
     // Deadlines only grow: a call that comes while the watcher waits for an earlier one need not wake it.
     watcher_idle_ = deadline == Clock::time_point::max();
     if (watcher_idle_) {
-      wake_watcher_.Wait(&mutex_);
+      wake_watcher_.wait(lock);
     } else {
-      wake_watcher_.WaitWithTimeout(&mutex_, absl::FromChrono(deadline - Clock::now()) + absl::Milliseconds(1));
+      wake_watcher_.wait_until(lock, deadline + std::chrono::milliseconds(1));
     }
   }
 }

@@ -9,13 +9,13 @@
 
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "collectives/operation.h"
 
 namespace reprise {
@@ -30,10 +30,10 @@ class LocalHub {
   int size() const { return size_; }
   int64_t overhead_bytes() const;
 
-  void Submit(int rank, Operation operation) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Submit(int rank, Operation operation);
 
   // The rank makes no more calls; others that wait for it fail at once.
-  void Leave(int rank) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Leave(int rank);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -57,28 +57,27 @@ class LocalHub {
 
   Slot& SlotOf(Line& line, int64_t number) { return line.ring[static_cast<size_t>(number % kMaximumPending)]; }
   // Takes the call into its slot. The slot, if this call was the last one missing; null otherwise.
-  Slot* Arrive(int rank, Operation* operation) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status CheckArrival(int rank, const Operation& operation, const Line& line, const Slot& slot) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Slot* Arrive(int rank, Operation* operation);
+  // The mutex is held in these.
+  absl::Status CheckArrival(int rank, const Operation& operation, const Line& line, const Slot& slot) const;
   void Execute(Line& line, const Slot& slot) const;
-  void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fail(absl::Status status);
   void Clear(Slot& slot) const;
 
-  void WatchDeadlines() ABSL_LOCKS_EXCLUDED(mutex_);
+  void WatchDeadlines();
   // The earliest deadline of what waits, or time_point::max(); fails the hub where one has passed.
-  Clock::time_point CheckDeadlines() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Clock::time_point CheckDeadlines();
   absl::Status DeadlineError(const Slot& slot) const;
 
   const int size_;
   const double deadline_seconds_;
-  absl::Mutex mutex_;
-  absl::CondVar wake_watcher_;
-  // A line's ring is guarded; a slot that is `running` belongs to the thread that runs it.
+  std::mutex mutex_;  // guards all below; a slot that is `running` belongs to the thread that runs it
+  std::condition_variable wake_watcher_;
   std::array<Line, kSequenceCount> lines_;
-  std::vector<bool> left_ ABSL_GUARDED_BY(mutex_);
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  bool watcher_idle_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<bool> left_;
+  absl::Status failure_;
+  bool watcher_idle_ = false;
+  bool stop_ = false;
   std::thread watcher_;
 };
 

@@ -48,6 +48,7 @@ std::vector<std::unique_ptr<Communicator>> MakeLocalCommunicators(int size, cons
   REPRISE_CHECK(size > 0) << "a local communicator of " << size << " ranks";
   const auto hub = std::make_shared<LocalHub>(size, options.deadline_seconds);
   std::vector<std::unique_ptr<Communicator>> communicators;
+  communicators.reserve(static_cast<size_t>(size));
   for (int rank = 0; rank < size; ++rank) communicators.push_back(std::make_unique<LocalCommunicator>(hub, rank));
   return communicators;
 }

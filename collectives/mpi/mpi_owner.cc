@@ -7,7 +7,6 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 
 namespace reprise {
 namespace {
@@ -29,9 +28,9 @@ MpiOwner::MpiOwner(double deadline_seconds)
 
 MpiOwner::~MpiOwner() {
   {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     stop_ = true;
-    wake_.Signal();
+    wake_.notify_one();
   }
   thread_.join();
 }
@@ -39,7 +38,7 @@ MpiOwner::~MpiOwner() {
 void MpiOwner::Submit(Operation operation) {
   absl::Status failure;
   {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     Queue& queue = queues_[static_cast<size_t>(operation.sequence)];
     operation.number = queue.submitted;
     if (failure_.ok() && queue.submitted - queue.completed >= kMaximumPending) {
@@ -47,7 +46,7 @@ void MpiOwner::Submit(Operation operation) {
     }
     failure = failure_;
     if (failure.ok()) queue.At(queue.submitted++) = operation;
-    wake_.Signal();
+    wake_.notify_one();
   }
   if (!failure.ok()) operation.done->Finish(failure);
 }
@@ -55,8 +54,8 @@ void MpiOwner::Submit(Operation operation) {
 void MpiOwner::Abort(int exit_code) {
   abort_code_.store(exit_code);
   {
-    const absl::MutexLock lock(&mutex_);
-    wake_.Signal();
+    const std::lock_guard lock(mutex_);
+    wake_.notify_one();
   }
   std::this_thread::sleep_for(kAbortPatience);
   std::_Exit(exit_code);
@@ -78,7 +77,7 @@ void MpiOwner::Run() {
   Serve();
   bool failed = false;
   {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     failed = !failure_.ok();
   }
   // After a failure the other ranks may never come to MPI_Finalize.
@@ -136,7 +135,7 @@ bool MpiOwner::Turn(Sequence sequence) {
   exchange.End();
   active_[index] = false;
   {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     ++queues_[index].completed;
   }
   done->Finish(absl::OkStatus());
@@ -147,7 +146,7 @@ bool MpiOwner::StartNext(Sequence sequence) {
   const auto index = static_cast<size_t>(sequence);
   Operation operation;
   {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     Queue& queue = queues_[index];
     if (!failure_.ok() || queue.started == queue.submitted) return false;
     operation = queue.At(queue.started++);
@@ -166,7 +165,7 @@ bool MpiOwner::Ending() {
   absl::Status failure;
   bool stop = false;
   {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     failure = failure_;
     stop = stop_;
   }
@@ -195,7 +194,7 @@ void MpiOwner::CheckWaits() {
 }
 
 void MpiOwner::Fail(const absl::Status& status) {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   if (failure_.ok()) failure_ = status;
   for (size_t i = 0; i < kSequenceCount; ++i) {
     if (active_[i]) world_.exchange(static_cast<Sequence>(i)).End();
@@ -208,9 +207,8 @@ void MpiOwner::Fail(const absl::Status& status) {
 }
 
 void MpiOwner::SleepIdle() {
-  const absl::MutexLock lock(&mutex_);
+  std::unique_lock lock(mutex_);
   const auto nothing_new = [this] {
-    mutex_.AssertHeld();
     return !stop_ && abort_code_.load(std::memory_order_relaxed) < 0 && queues_[0].started == queues_[0].submitted &&
            queues_[1].started == queues_[1].submitted;
   };
@@ -219,13 +217,13 @@ void MpiOwner::SleepIdle() {
     return;
   }
   if (!world_.has_messages()) {
-    wake_.Wait(&mutex_);
+    wake_.wait(lock);
     return;
   }
   // MPI may still hold messages that the others wait for: it only sends them while it is called.
   world_.Nudge();
-  const absl::Duration nap = ++idle_naps_ < 50 ? absl::Milliseconds(1) : absl::Milliseconds(20);
-  if (!wake_.WaitWithTimeout(&mutex_, nap)) idle_naps_ = 0;
+  const std::chrono::milliseconds nap(++idle_naps_ < 50 ? 1 : 20);
+  if (wake_.wait_for(lock, nap) == std::cv_status::no_timeout) idle_naps_ = 0;
 }
 
 void MpiOwner::Pause(int turns_without_motion) const {

@@ -8,13 +8,13 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "collectives/mpi/watchdog.h"
 #include "collectives/mpi/world.h"
 #include "collectives/operation.h"
@@ -35,8 +35,8 @@ class MpiOwner {
   const World& world() const { return world_; }
   int64_t overhead_bytes() const { return overhead_bytes_; }
 
-  void Submit(Operation operation) ABSL_LOCKS_EXCLUDED(mutex_);
-  [[noreturn]] void Abort(int exit_code) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Submit(Operation operation);
+  [[noreturn]] void Abort(int exit_code);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -49,18 +49,18 @@ class MpiOwner {
     Operation& At(int64_t number) { return ring[static_cast<size_t>(number % kMaximumPending)]; }
   };
 
-  void Run() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Serve() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Run();
+  void Serve();
   void Finalise();
   // One turn for a sequence; true if something moved.
-  bool Turn(Sequence sequence) ABSL_LOCKS_EXCLUDED(mutex_);
-  bool StartNext(Sequence sequence) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Turn(Sequence sequence);
+  bool StartNext(Sequence sequence);
   // True if the communicator is being destroyed. Finishes what is pending after a failure.
-  bool Ending() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Ending();
   // Looks for what has waited too long, or for peers that are gone.
-  void CheckWaits() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
-  void SleepIdle() ABSL_LOCKS_EXCLUDED(mutex_);
+  void CheckWaits();
+  void Fail(const absl::Status& status);
+  void SleepIdle();
   void Pause(int turns_without_motion) const;
   bool Busy() const { return active_[0] || active_[1]; }
 
@@ -77,11 +77,11 @@ class MpiOwner {
   int idle_naps_ = 0;
 
   std::atomic<int> abort_code_{-1};
-  absl::Mutex mutex_;
-  absl::CondVar wake_;
-  std::array<Queue, kSequenceCount> queues_ ABSL_GUARDED_BY(mutex_);
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::mutex mutex_;  // guards the three below
+  std::condition_variable wake_;
+  std::array<Queue, kSequenceCount> queues_;
+  absl::Status failure_;
+  bool stop_ = false;
   std::thread thread_;
 };
 

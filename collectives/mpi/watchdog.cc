@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "base/check.h"
 
 namespace reprise {
@@ -20,18 +19,19 @@ Watchdog::Watchdog(double deadline_seconds) : deadline_seconds_(deadline_seconds
 
 Watchdog::~Watchdog() {
   {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     stop_ = true;
+    stopped_.notify_one();
   }
   thread_.join();
 }
 
 void Watchdog::Watch() {
-  const absl::Duration tick = absl::Seconds(std::max(0.01, deadline_seconds_ / kTicks));
+  const std::chrono::duration<double> tick(std::max(0.01, deadline_seconds_ / kTicks));
   uint64_t last = 0;
   int silent = 0;
-  const absl::MutexLock lock(&mutex_);
-  while (!mutex_.AwaitWithTimeout(absl::Condition(&stop_), tick)) {
+  std::unique_lock lock(mutex_);
+  while (!stopped_.wait_for(lock, tick, [this] { return stop_; })) {
     const uint64_t beats = beats_.load(std::memory_order_relaxed);
     const char* what = what_.load(std::memory_order_relaxed);
     silent = what == nullptr || beats != last ? 0 : silent + 1;

@@ -10,11 +10,10 @@
 #define REPRISE_COLLECTIVES_MPI_WATCHDOG_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <thread>
-
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 
 namespace reprise {
 
@@ -34,14 +33,15 @@ class Watchdog {
   void Release() { Guard(nullptr); }
 
  private:
-  void Watch() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Watch();
   [[noreturn]] void End(const char* what) const;
 
   const double deadline_seconds_;
   std::atomic<const char*> what_{nullptr};
   std::atomic<uint64_t> beats_{0};
-  absl::Mutex mutex_;
-  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool stop_ = false;  // guarded by mutex_
   std::thread thread_;
 };
 
