@@ -19,13 +19,18 @@ constexpr char kRestriction[] =
 
 std::string Seconds(int64_t ns) { return absl::StrFormat("%.4g s", static_cast<double>(ns) / 1e9); }
 
-const OptionProfile& OptionOf(const Profile& profile, const Plan& plan, size_t layer) {
+// Index into the layer's options.
+size_t OptionIndex(const Profile& profile, const Plan& plan, size_t layer) {
   const LayerPlan& l = plan.layers[layer];
   const std::vector<OptionProfile>& options = profile.blocks[layer + 1].options;
-  for (const OptionProfile& option : options) {
-    if (option.keep == l.keep && (l.keep != Keep::kSet || option.set == l.set)) return option;
+  for (size_t i = 0; i < options.size(); ++i) {
+    if (options[i].keep == l.keep && (l.keep != Keep::kSet || options[i].set == l.set)) return i;
   }
-  return options.back();
+  return options.size() - 1;
+}
+
+const OptionProfile& OptionOf(const Profile& profile, const Plan& plan, size_t layer) {
+  return profile.blocks[layer + 1].options[OptionIndex(profile, plan, layer)];
 }
 
 std::string KeptText(const Profile& profile, const Plan& plan, size_t layer) {
@@ -64,6 +69,7 @@ Json LayersJson(const Profile& profile, const Plan& plan) {
     const LayerPlan& l = plan.layers[i];
     layers.push_back({{"name", profile.blocks[i + 1].name},
                       {"keeps", OptionOf(profile, plan, i).name},
+                      {"option", OptionIndex(profile, plan, i)},
                       {"starts_segment", l.starts_segment},
                       {"boundary_offloaded", l.offload_boundary},
                       {"stays_gathered", l.stays_gathered}});
