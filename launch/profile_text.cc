@@ -13,9 +13,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kRestriction[] =
-    "within the class of plans in docs/plan_profile.md: each forward runs at most twice, and what is kept stays until "
-    "its backward";
+// Of the plans that the proof is about.
+std::string Restriction() {
+  return absl::StrCat(
+      "within the class of plans in docs/plan_profile.md: each forward runs at most twice, what is kept stays until "
+      "its "
+      "backward, at most ",
+      PlanLimits().longest_segment, " layers share a boundary");
+}
 
 std::string Seconds(int64_t ns) { return absl::StrFormat("%.4g s", static_cast<double>(ns) / 1e9); }
 
@@ -57,10 +62,10 @@ std::string LayerLines(const Profile& profile, const Plan& plan) {
 }
 
 std::string BoundText(int64_t time_ns, int64_t bound_ns) {
-  if (bound_ns >= time_ns) return absl::StrCat("no plan that fits is faster (proven, ", kRestriction, ")");
+  if (bound_ns >= time_ns) return absl::StrCat("no plan that fits is faster (proven, ", Restriction(), ")");
   const double gap = 100.0 * static_cast<double>(time_ns - bound_ns) / static_cast<double>(bound_ns);
   return absl::StrFormat("no plan that fits takes less than %s: at most %.3g %% are left to gain (proven, %s)",
-                         Seconds(bound_ns), gap, kRestriction);
+                         Seconds(bound_ns), gap, Restriction());
 }
 
 Json LayersJson(const Profile& profile, const Plan& plan) {

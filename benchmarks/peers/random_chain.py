@@ -71,6 +71,6 @@ def random_chain(seed: int, layers: int, thin: bool = False) -> dict:
     middle = [draw.layer(f"layer {i}", boundaries[i], boundaries[i + 1]) for i in range(1, layers + 1)]
     last = draw.block("last", boundaries[-1], 0)
     last["backward_ns"] = 0
-    return dict(version=1, description=f"random chain, seed {seed}", state_bytes=draw.size(50, 500), update_ns=1_000_000,
-                accumulation=1, gathers=False, reduces=False,
+    return dict(version=1, description=f"random chain, seed {seed}", state_bytes=draw.size(50, 500),
+                update_ns=1_000_000, accumulation=1, gathers=False, reduces=False,
                 interference_millionths=dict(gather=0, reduce=0, offload=0, reload=0), blocks=[first, *middle, last])

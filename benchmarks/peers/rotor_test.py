@@ -1,4 +1,4 @@
-"""Tests of rotor.py: equal stages against Revolve's closed form, small random chains against all schedules there are."""
+"""Tests of rotor.py: equal stages against Revolve's closed form, small chains against all schedules there are."""
 import itertools
 import random
 from math import comb
