@@ -6,8 +6,8 @@
   ENV/bin/python benchmarks/planner_peers.py --self_test       # rotor's program against closed forms and brute force
 
 docs/planner_comparison.md says what is compared and shows the result. Needs numpy; without torch the knapsack is left
-out (ENV: python3 -m venv ENV && ENV/bin/pip install torch==2.13.0 numpy). Exit code 0 where the planner was never slower
-than a schedule of its class, 1 where it was, 2 where something went wrong.
+out (ENV: python3 -m venv ENV && ENV/bin/pip install torch==2.13.0 numpy). Exit code 0 where the planner was never
+slower than a schedule of its class, 1 where it was, 2 where something went wrong.
 """
 import argparse
 import json
