@@ -21,6 +21,13 @@ namespace reprise {
 enum class Subcommand : uint8_t { kTrain, kPlan, kReport };
 
 // A flag that is written as "1.5GiB" and kept as bytes.
+// Sequences per rank and micro-batch: a number, or as many as the memory budget and the data hold.
+struct MicroBatch {
+  int64_t sequences = 4;   // 0 where `automatic`
+  bool automatic = false;  // --micro_batch=auto, until the job is planned
+  bool operator==(const MicroBatch&) const = default;
+};
+
 struct ByteCount {
   int64_t bytes = 0;
   bool operator==(const ByteCount&) const = default;
@@ -44,7 +51,7 @@ struct TrainConfiguration {
   int64_t validation_windows = 0;    // windows of each validation; 0: all
 
   // Batch and length of the run.
-  int64_t micro_batch = 4;      // sequences per rank and micro-batch
+  MicroBatch micro_batch;
   int64_t sequence_length = 0;  // tokens; 0: the model's n_positions, but at most 1024
   int64_t accumulation = 1;     // micro-batches per step
   int64_t steps = 0;            // exactly one of steps and epochs is set for `train`

@@ -16,6 +16,7 @@ namespace {
 
 std::string Encode(int64_t value) { return absl::StrCat(value); }
 std::string Encode(ByteCount value) { return absl::StrCat(value.bytes); }
+std::string Encode(MicroBatch value) { return value.automatic ? "\"auto\"" : absl::StrCat(value.sequences); }
 
 // The shortest text that reads back as the same number.
 std::string Encode(double value) {

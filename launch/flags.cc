@@ -23,6 +23,13 @@ bool AbslParseFlag(absl::string_view text, ByteCount* count, std::string* error)
 
 std::string AbslUnparseFlag(ByteCount count) { return absl::StrCat(count.bytes); }
 
+bool AbslParseFlag(absl::string_view text, MicroBatch* batch, std::string* error) {
+  *batch = {.sequences = 0, .automatic = text == "auto"};
+  return batch->automatic || absl::ParseFlag(text, &batch->sequences, error);
+}
+
+std::string AbslUnparseFlag(MicroBatch batch) { return batch.automatic ? "auto" : absl::UnparseFlag(batch.sequences); }
+
 namespace {
 
 const TrainConfiguration& Defaults() {
@@ -49,7 +56,8 @@ SETTING(std::string, data_format, "auto, text (bytes as tokens), u16 (headerless
 SETTING(int64_t, validation_every, "steps between validations; 0: at the end");
 SETTING(int64_t, validation_windows, "windows of a validation; 0: all");
 
-SETTING(int64_t, micro_batch, "sequences per rank and micro-batch");
+SETTING(reprise::MicroBatch, micro_batch,
+        "sequences per rank and micro-batch; auto: as many as --memory_budget and the data hold");
 SETTING(int64_t, sequence_length, "tokens; 0: the model's n_positions, at most 1024");
 SETTING(int64_t, accumulation, "micro-batches per step");
 SETTING(int64_t, steps, "steps to train; or --epochs");
@@ -198,6 +206,7 @@ FlagKind KindOf(absl::string_view name) {
   if (flag.IsOfType<double>()) return FlagKind::kNumber;
   if (flag.IsOfType<bool>()) return FlagKind::kBoolean;
   if (flag.IsOfType<ByteCount>()) return FlagKind::kBytes;
+  if (flag.IsOfType<MicroBatch>()) return FlagKind::kCount;
   if (flag.IsOfType<std::vector<std::string>>()) return FlagKind::kList;
   return FlagKind::kText;
 }
@@ -212,6 +221,8 @@ const char* KindWords(FlagKind kind) {
       return "a string";
     case FlagKind::kList:
       return "a list of words";
+    case FlagKind::kCount:
+      return "an integer or auto";
     case FlagKind::kBytes:
       return "a size such as 512MiB";
     case FlagKind::kBoolean:

@@ -22,9 +22,9 @@ namespace reprise {
 
 // One flag that is a member of TrainConfiguration. The order of Settings() is that of --help, ToToml and ToJson.
 struct Setting {
-  using Member =
-      std::variant<int64_t TrainConfiguration::*, double TrainConfiguration::*, std::string TrainConfiguration::*,
-                   std::vector<std::string> TrainConfiguration::*, ByteCount TrainConfiguration::*>;
+  using Member = std::variant<int64_t TrainConfiguration::*, double TrainConfiguration::*,
+                              std::string TrainConfiguration::*, std::vector<std::string> TrainConfiguration::*,
+                              ByteCount TrainConfiguration::*, MicroBatch TrainConfiguration::*>;
   const char* name;
   const char* group;
   Member member;
@@ -37,7 +37,7 @@ absl::Span<const char* const> PlanFlags();
 // Every name that `subcommand` takes, --config included.
 std::vector<std::string> FlagNames(Subcommand subcommand);
 
-enum class FlagKind : uint8_t { kInteger, kNumber, kText, kList, kBytes, kBoolean };
+enum class FlagKind : uint8_t { kInteger, kNumber, kText, kList, kBytes, kCount, kBoolean };
 FlagKind KindOf(absl::string_view name);  // of a name in FlagNames
 const char* KindWords(FlagKind kind);     // "an integer"
 std::string FlagHelp(absl::string_view name);

@@ -32,7 +32,7 @@ absl::StatusOr<JobSetup> MakeJobSetup(Storage& storage, const TrainConfiguration
   JobSetup setup;
   ASSIGN_OR_RETURN(setup.source, BuildModel(c.model, config, {.dropout = c.dropout}));
   JobOptions& o = setup.options;
-  o.micro_batch = c.micro_batch;
+  o.micro_batch = c.micro_batch.sequences;
   ASSIGN_OR_RETURN(o.sequence_length, SequenceLength(c, setup.source.model));
   o.accumulation = static_cast<int>(c.accumulation);
   o.dtype = c.precision == "bf16" ? DType::kBFloat16 : DType::kFloat32;

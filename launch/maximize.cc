@@ -44,9 +44,7 @@ absl::StatusOr<bool> FitsSomePlan(JobSetup& setup, int ranks, KernelSet& kernels
   ASSIGN_OR_RETURN(std::unique_ptr<JobPlan> job, MakeJobPlan(setup.source.model, probe, ranks, kernels));
   probe.times = std::make_shared<const MachineTimes>(EstimateTimes(SomeMachine(), job->schedule.kernels, ranks));
   ASSIGN_OR_RETURN(job, MakeJobPlan(setup.source.model, probe, ranks, kernels));
-  ASSIGN_OR_RETURN(const SmallestBudgets smallest, FindSmallestBudgets(*job, kernels));
-  const int64_t needed = setup.options.offload_activations ? smallest.offloaded : smallest.resident;
-  return needed <= setup.options.memory_budget_bytes;
+  return HoldsSomePlan(*job, setup.options.memory_budget_bytes, setup.options.offload_activations, kernels);
 }
 
 absl::StatusOr<bool> Fits(const TrainConfiguration& configuration, int ranks, KernelSet& kernels) {
@@ -72,7 +70,7 @@ absl::StatusOr<int64_t> HighestAllowed(const std::string& what, const TrainConfi
 absl::StatusOr<TrainConfiguration> WithValue(const TrainConfiguration& configuration, const std::string& what,
                                              int64_t value) {
   TrainConfiguration changed = configuration;
-  if (what == "micro_batch") changed.micro_batch = value;
+  if (what == "micro_batch") changed.micro_batch = {.sequences = value};
   if (what == "sequence_length") changed.sequence_length = value;
   if (what == "n_layer") {
     if (!configuration.model_config.empty() && configuration.model_config.find('=') == std::string::npos) {
@@ -91,8 +89,9 @@ absl::StatusOr<TrainConfiguration> WithValue(const TrainConfiguration& configura
 }
 
 absl::StatusOr<int64_t> Maximize(const std::string& what, const TrainConfiguration& configuration, int ranks,
-                                 KernelSet& kernels) {
-  ASSIGN_OR_RETURN(const int64_t highest, HighestAllowed(what, configuration));
+                                 KernelSet& kernels, int64_t most) {
+  ASSIGN_OR_RETURN(int64_t highest, HighestAllowed(what, configuration));
+  if (most > 0) highest = std::min(highest, most);
   const auto fits = [&](int64_t value) -> absl::StatusOr<bool> {
     ASSIGN_OR_RETURN(const TrainConfiguration changed, WithValue(configuration, what, value));
     return Fits(changed, ranks, kernels);

@@ -15,9 +15,9 @@ namespace reprise {
 
 // `what` is micro_batch, sequence_length or n_layer; the others stay as configured. Finds it by doubling and halving:
 // what fits at one size is taken to fit at all smaller ones. Bytes do not depend on times, so nothing is measured.
-// ResourceExhausted where not even one fits.
+// Not above `most`, where that is positive. ResourceExhausted where not even one fits.
 absl::StatusOr<int64_t> Maximize(const std::string& what, const TrainConfiguration& configuration, int ranks,
-                                 KernelSet& kernels);
+                                 KernelSet& kernels, int64_t most = 0);
 
 // The configuration with `what` set to `value`; n_layer is added to --model_config.
 absl::StatusOr<TrainConfiguration> WithValue(const TrainConfiguration& configuration, const std::string& what,

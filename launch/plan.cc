@@ -77,11 +77,11 @@ absl::Status PlanModel(const TrainConfiguration& asked, const PlanRequest& reque
   if (threads == 0) threads = request.hardware.empty() ? CoresForRank(0, ranks).cores : 1;
   KernelSet kernels({.kind = KernelKind::kCpu, .threads = threads});
   TrainConfiguration configuration = asked;
-  if (!request.maximize.empty()) {
-    ASSIGN_OR_RETURN(const int64_t largest, Maximize(request.maximize, asked, ranks, kernels));
-    ASSIGN_OR_RETURN(configuration, WithValue(asked, request.maximize, largest));
-    if (!request.json)
-      std::printf("largest %s that fits: %lld\n", request.maximize.c_str(), static_cast<long long>(largest));
+  const std::string maximized = asked.micro_batch.automatic ? "micro_batch" : request.maximize;
+  if (!maximized.empty()) {
+    ASSIGN_OR_RETURN(const int64_t largest, Maximize(maximized, asked, ranks, kernels));
+    ASSIGN_OR_RETURN(configuration, WithValue(asked, maximized, largest));
+    if (!request.json) std::printf("largest %s that fits: %lld\n", maximized.c_str(), static_cast<long long>(largest));
   }
   ASSIGN_OR_RETURN(JobSetup setup, MakeJobSetup(PosixStorage(), configuration));
   ASSIGN_OR_RETURN(setup.options.times, TimesForPlan(configuration, request, setup, ranks, threads, kernels));

@@ -55,7 +55,8 @@ bool ValueText(FlagKind kind, const toml::node& node, std::string* value) {
   const toml::value<int64_t>* integer = node.as_integer();
   const toml::value<double>* number = node.as_floating_point();
   const toml::value<std::string>* text = node.as_string();
-  if (integer != nullptr && (kind == FlagKind::kInteger || kind == FlagKind::kNumber || kind == FlagKind::kBytes)) {
+  if (integer != nullptr && (kind == FlagKind::kInteger || kind == FlagKind::kNumber || kind == FlagKind::kBytes ||
+                             kind == FlagKind::kCount)) {
     *value = absl::StrCat(integer->get());
     return true;
   }
@@ -63,7 +64,8 @@ bool ValueText(FlagKind kind, const toml::node& node, std::string* value) {
     *value = absl::StrFormat("%.17g", number->get());
     return true;
   }
-  if (text != nullptr && (kind == FlagKind::kText || kind == FlagKind::kBytes || kind == FlagKind::kList)) {
+  if (text != nullptr &&
+      (kind == FlagKind::kText || kind == FlagKind::kBytes || kind == FlagKind::kList || kind == FlagKind::kCount)) {
     *value = text->get();
     return true;
   }

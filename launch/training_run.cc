@@ -19,6 +19,7 @@
 #include "launch/gradient_file.h"
 #include "launch/job_setup.h"
 #include "launch/machine_choice.h"
+#include "launch/maximize.h"
 #include "launch/plan_text.h"
 #include "launch/profile_text.h"
 #include "launch/progress.h"
@@ -52,6 +53,8 @@ class TrainingRun {
 
   absl::Status Run() {
     RETURN_IF_ERROR(CheckSameOnAllRanks(communicator_, ToToml(c_)));
+    ChooseThreads();
+    RETURN_IF_ERROR(ChooseMicroBatch());
     RETURN_IF_ERROR(Agree(communicator_, Prepare()));
     RETURN_IF_ERROR(CheckSameFiles("--data", c_.data, data_->Identity()));
     if (validation_ != nullptr) {
@@ -87,21 +90,48 @@ class TrainingRun {
   }
 
  private:
+  void ChooseThreads() {
+    share_ = CoresForRank(communicator_.local_rank(), communicator_.local_size());
+    threads_ = c_.threads > 0 ? static_cast<int>(c_.threads) : share_.cores;
+  }
+
+  // --micro_batch=auto: rank 0 looks for all.
+  absl::Status ChooseMicroBatch() {
+    if (!c_.micro_batch.automatic) return absl::OkStatus();
+    absl::StatusOr<int64_t> largest = first_ ? LargestMicroBatch() : 0;
+    RETURN_IF_ERROR(Agree(communicator_, largest.status()));
+    RETURN_IF_ERROR(
+        Broadcast(communicator_, "micro_batch=auto", {reinterpret_cast<std::byte*>(&*largest), sizeof(*largest)}, 0));
+    ASSIGN_OR_RETURN(c_, WithValue(c_, "micro_batch", *largest));
+    return absl::OkStatus();
+  }
+
+  // What the memory budget holds, but not more than the data has windows for in one step.
+  absl::StatusOr<int64_t> LargestMicroBatch() {
+    ASSIGN_OR_RETURN(const TrainConfiguration one, WithValue(c_, "micro_batch", 1));
+    ASSIGN_OR_RETURN(setup_, MakeJobSetup(storage_, one));
+    ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, OpenData(c_.data, setup_.options.sequence_length));
+    const int64_t most = data->windows() / (communicator_.size() * c_.accumulation);
+    KernelSet kernels({.kind = KernelKind::kCpu, .threads = threads_});
+    return Maximize("micro_batch", c_, communicator_.size(), kernels, std::max<int64_t>(most, 1));
+  }
+
   // Everything that can be refused before memory is taken.
   absl::Status Prepare() {
     ASSIGN_OR_RETURN(setup_, MakeJobSetup(storage_, c_));
     const int64_t length = setup_.options.sequence_length;
     ASSIGN_OR_RETURN(data_, OpenData(c_.data, length));
-    ASSIGN_OR_RETURN(TrainingBatches batches, TrainingBatches::Create(data_.get(), {.ranks = communicator_.size(),
-                                                                                    .micro_batch = c_.micro_batch,
-                                                                                    .accumulation = c_.accumulation,
-                                                                                    .seed = c_.seed}));
+    ASSIGN_OR_RETURN(TrainingBatches batches,
+                     TrainingBatches::Create(data_.get(), {.ranks = communicator_.size(),
+                                                           .micro_batch = c_.micro_batch.sequences,
+                                                           .accumulation = c_.accumulation,
+                                                           .seed = c_.seed}));
     batches_.emplace(std::move(batches));
     steps_ = c_.steps > 0 ? c_.steps : c_.epochs * batches_->steps_per_epoch();
     if (!c_.validation_data.empty()) {
       ASSIGN_OR_RETURN(validation_, OpenData(c_.validation_data, length));
       ASSIGN_OR_RETURN(ValidationBatches validation,
-                       ValidationBatches::Create(validation_.get(), c_.micro_batch, c_.validation_windows));
+                       ValidationBatches::Create(validation_.get(), c_.micro_batch.sequences, c_.validation_windows));
       validation_batches_.emplace(validation);
     }
     ASSIGN_OR_RETURN(const Decay decay, ParseDecay(c_.decay));
@@ -165,12 +195,10 @@ class TrainingRun {
   }
 
   std::string MachineText() {
-    const CoreShare share = CoresForRank(communicator_.local_rank(), communicator_.local_size());
-    threads_ = c_.threads > 0 ? static_cast<int>(c_.threads) : share.cores;
     std::string text = absl::StrCat("reprise " REPRISE_VERSION ": ", communicator_.size(), " ranks on ",
                                     absl::StrJoin(communicator_.hosts(), ", "), "; rank 0: ", threads_,
-                                    " compute threads on ", share.text);
-    if (std::string warning = ThreadsWarning(threads_, share); !warning.empty())
+                                    " compute threads on ", share_.text);
+    if (std::string warning = ThreadsWarning(threads_, share_); !warning.empty())
       warnings_.push_back(std::move(warning));
     if (!leftover_.empty()) {
       warnings_.push_back(absl::StrCat(c_.init, " holds ", leftover_.size(),
@@ -226,7 +254,7 @@ class TrainingRun {
       input.counted_labels += batch.counted;
       if (m == 0) input.first_sequence = batch.first_sequence;
     }
-    input.sequence_stride = communicator_.size() * c_.micro_batch;
+    input.sequence_stride = communicator_.size() * c_.micro_batch.sequences;
     EndAloneUnlessOk(filled, communicator_);
     const absl::StatusOr<StepResult> result = job_->Step(input);
     // A number that is not finite is seen by every rank, and a peer's failure too; anything else by this rank alone.
@@ -285,7 +313,7 @@ class TrainingRun {
     return plan.ok() ? (*plan)->device_bytes() : 0;
   }
 
-  const TrainConfiguration& c_;
+  TrainConfiguration c_;
   Communicator& communicator_;
   const bool first_;
   Storage& storage_ = PosixStorage();
@@ -299,6 +327,7 @@ class TrainingRun {
   std::vector<std::string> leftover_;
   LearningRateSettings rate_;
   int64_t steps_ = 0;
+  CoreShare share_;  // of the host's cores
   int threads_ = 1;
   std::optional<MetricsWriter> metrics_;
   std::unique_ptr<AtomicFile> trace_;

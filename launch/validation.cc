@@ -92,12 +92,16 @@ absl::Status CheckModelAndData(const TrainConfiguration& c) {
 }
 
 absl::Status CheckLength(const TrainConfiguration& c) {
-  RETURN_IF_ERROR(Between("micro_batch", c.micro_batch, 1, kMostSequences));
+  if (c.micro_batch.automatic) {
+    if (c.memory_budget.bytes <= 0) return Wrong("micro_batch", "=auto needs --memory_budget, which it is to fill");
+  } else {
+    RETURN_IF_ERROR(Between("micro_batch", c.micro_batch.sequences, 1, kMostSequences));
+  }
   RETURN_IF_ERROR(Between("sequence_length", c.sequence_length, 0, kMostSequences));
   RETURN_IF_ERROR(Between("accumulation", c.accumulation, 1, kMostSequences));
   RETURN_IF_ERROR(Between("steps", c.steps, 0, kMostSteps));
   RETURN_IF_ERROR(Between("epochs", c.epochs, 0, kMostSequences));
-  if (c.micro_batch * std::max<int64_t>(c.sequence_length, 1) > kMostTokens) {
+  if (c.micro_batch.sequences * std::max<int64_t>(c.sequence_length, 1) > kMostTokens) {
     return Wrong("micro_batch", absl::StrCat("times --sequence_length must be at most ", kMostTokens, " tokens"));
   }
   if (c.steps > 0 && c.epochs > 0) return Wrong("steps", "and --epochs are both set: give one of them");
@@ -212,6 +216,10 @@ absl::Status ValidatePlan(const TrainConfiguration& c, const PlanRequest& reques
   if (!request.maximize.empty()) {
     RETURN_IF_ERROR(OneOf("maximize", request.maximize, {"micro_batch", "sequence_length", "n_layer"}));
     if (c.memory_budget.bytes <= 0) return Wrong("maximize", "needs --memory_budget, within which to search");
+    if (c.micro_batch.automatic) {
+      return Wrong("maximize",
+                   "cannot stand beside --micro_batch=auto, which is --maximize=micro_batch: give one of them");
+    }
   }
   if (request.profile.empty()) return absl::OkStatus();
   for (const auto& [name, given] :

@@ -39,7 +39,7 @@ ChunkBytes ChooseChunks(int size, int most_local, bool any_shared, bool any_mess
 }  // namespace
 
 absl::Status World::Initialise() {
-  Transport transport;
+  Transport transport = Transport::kAutomatic;
   RETURN_IF_ERROR(ReadTransport(&transport));
   int initialised = 0;
   MPI_Initialized(&initialised);

@@ -43,6 +43,25 @@ absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& 
   return best;
 }
 
+absl::StatusOr<bool> BudgetHolds(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes) {
+  const int64_t budget = limits.memory_budget_bytes;
+  ASSIGN_OR_RETURN(const int64_t smallest, SmallestBudget(profile, limits));
+  if (smallest > budget) return false;
+  // The leanest plan is found fastest, and almost always answers.
+  PlanLimits narrowest = limits;
+  narrowest.memory_budget_bytes = smallest;
+  ASSIGN_OR_RETURN(const Solution leanest, Solve(profile, narrowest));
+  ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(leanest.plan));
+  bool holds = bytes <= budget;
+  if (holds) return true;
+  RETURN_IF_ERROR(WalkDown(profile, limits, budget, smallest, [&](const Solution& solution) -> absl::StatusOr<bool> {
+    ASSIGN_OR_RETURN(const int64_t arena, arena_bytes(solution.plan));
+    holds = arena <= budget;
+    return holds;
+  }));
+  return holds;
+}
+
 absl::StatusOr<BudgetPlan> PlanForBudget(const Profile& profile, const PlanLimits& limits,
                                          const ArenaBytes& arena_bytes) {
   const int64_t budget = limits.memory_budget_bytes;

@@ -31,6 +31,9 @@ using ArenaBytes = std::function<absl::StatusOr<int64_t>(const Plan& plan)>;
 absl::StatusOr<BudgetPlan> PlanForBudget(const Profile& profile, const PlanLimits& limits,
                                          const ArenaBytes& arena_bytes);
 
+// Whether PlanForBudget would find one. Faster than asking it: the fastest plan is not looked for.
+absl::StatusOr<bool> BudgetHolds(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes);
+
 // The smallest budget that PlanForBudget takes.
 absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes);
 

@@ -215,4 +215,14 @@ absl::StatusOr<SmallestBudgets> FindSmallestBudgets(const JobPlan& job, KernelSe
   return smallest;
 }
 
+absl::StatusOr<bool> HoldsSomePlan(const JobPlan& job, int64_t memory_budget_bytes, bool offloads, KernelSet& kernels) {
+  REPRISE_CHECK(job.profile.has_value()) << "the job's times are not known";
+  JobPlan copy = job;
+  const Planning planning(&copy, kernels);
+  PlanLimits limits = planning.Limits();
+  limits.memory_budget_bytes = memory_budget_bytes;
+  limits.offloads = offloads;
+  return BudgetHolds(*job.profile, limits, planning.Arena());
+}
+
 }  // namespace reprise

@@ -78,6 +78,9 @@ struct SmallestBudgets {
 };
 absl::StatusOr<SmallestBudgets> FindSmallestBudgets(const JobPlan& job, KernelSet& kernels);
 
+// Likewise: whether --checkpoint=auto finds a plan within this memory budget, without looking for the fastest.
+absl::StatusOr<bool> HoldsSomePlan(const JobPlan& job, int64_t memory_budget_bytes, bool offloads, KernelSet& kernels);
+
 }  // namespace reprise
 
 #endif  // REPRISE_RUNTIME_TRAIN_JOB_PLAN_H_

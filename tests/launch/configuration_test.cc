@@ -51,7 +51,7 @@ TEST(Resolve, TakesBothFormsAndTheLastOfSeveral) {
   const absl::StatusOr<TrainConfiguration> configuration =
       Train({"--micro_batch", "8", "--learning_rate=2e-3", "-prefetch=2", "--micro_batch=16", "--init", ""});
   ASSERT_TRUE(configuration.ok()) << configuration.status();
-  EXPECT_EQ(configuration->micro_batch, 16);
+  EXPECT_EQ(configuration->micro_batch.sequences, 16);
   EXPECT_EQ(configuration->learning_rate, 2e-3);
   EXPECT_EQ(configuration->prefetch, 2);
 }

@@ -93,8 +93,35 @@ TEST_F(PlanProgram, FindsTheLargestThatFits) {
     EXPECT_EQ(with(largest + 1), 4) << what << " " << largest;
   }
   Refused(PlanSmall("--maximize=micro_batch"), 2, "needs --memory_budget");
+  Refused(PlanSmall("--micro_batch=auto"), 2, "needs --memory_budget");
+  Refused(PlanSmall("--micro_batch=many"), 2, "an integer or auto");
+  Refused(PlanSmall("--micro_batch=auto --memory_budget=1MiB --maximize=n_layer"), 2, "give one of them");
+  EXPECT_EQ(PlanSmall("--checkpoint=all --memory_budget=768KiB --micro_batch=auto").output,
+            PlanSmall("--checkpoint=all --memory_budget=768KiB --maximize=micro_batch").output);
   Refused(PlanSmall("--maximize=width --memory_budget=1MiB"), 2, "micro_batch, sequence_length, n_layer");
   Refused(PlanSmall("--checkpoint=auto --maximize=micro_batch --memory_budget=1KiB"), 4, "micro_batch=1");
+}
+
+// `train --micro_batch=auto` takes what `plan` finds, and not more than the data holds.
+TEST_F(PlanProgram, TrainsWithTheLargestMicroBatch) {
+  const std::string memory = "--checkpoint=auto --memory_budget=600KiB --profile_cache=none ";
+  const nlohmann::json plan = Json(PlanSmall(absl::StrCat(memory, "--micro_batch=auto --world_size=2 --json")));
+  const std::vector<double> tokens = Metrics(2, absl::StrCat(memory, "--micro_batch=auto"), "tokens");
+  ASSERT_EQ(tokens.size(), 1U);
+  const auto sequences = static_cast<int64_t>(tokens[0]) / (2 * 16);
+  EXPECT_GT(sequences, 2);
+  const auto fits = [&](int64_t count) {
+    return PlanSmall(absl::StrCat(memory, "--world_size=2 --micro_batch=", count)).exit_code;
+  };
+  EXPECT_EQ(fits(sequences), 0) << sequences;
+  EXPECT_EQ(fits(sequences + 1), 4) << sequences;
+  const std::vector<double> peaks = testing::MetricsOf(File("metrics.jsonl"), "peak_device_bytes");
+  EXPECT_LE(peaks.at(0), 600 * 1024);
+  EXPECT_EQ(plan["layers"].size(), 2U);
+
+  const std::vector<double> most = Metrics(1, "--memory_budget=1GiB --micro_batch=auto --accumulation=2", "tokens");
+  EXPECT_EQ(most.at(0), 2 * 124 * 16) << "of 249 windows";
+  Refused(Shell(testing::TrainOn(2, Flags("--memory_budget=8KiB --micro_batch=auto"))), 4, "micro_batch=1");
 }
 
 }  // namespace

@@ -67,7 +67,9 @@ TEST_P(BudgetPlanTest, OneByteBelowTheSmallestIsRefused) {
   PlanLimits limits = limits_;
   limits.memory_budget_bytes = *smallest;
   EXPECT_TRUE(PlanForBudget(profile_, limits, arena(false)).ok());
+  EXPECT_TRUE(*BudgetHolds(profile_, limits, arena(false)));
   --limits.memory_budget_bytes;
+  EXPECT_FALSE(*BudgetHolds(profile_, limits, arena(false)));
   const absl::Status refused = PlanForBudget(profile_, limits, arena(false)).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("is ", *smallest, " bytes")));
