@@ -92,7 +92,7 @@ absl::Status PlanModel(const TrainConfiguration& asked, const PlanRequest& reque
   }
   const std::string out = request.json
                               ? PlanJson(*job, smallest)
-                              : absl::StrCat(PlanText(*job), EstimateText(*job), SmallestBudgetsText(smallest));
+                              : absl::StrCat(PlanText(*job), EstimateText(*job), SmallestBudgetsText(*job, smallest));
   std::fputs(out.c_str(), stdout);
   return trace == nullptr ? absl::OkStatus() : WriteTrace(*job, trace.get());
 }

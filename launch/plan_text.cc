@@ -88,6 +88,22 @@ std::string KindLines(const Schedule& schedule) {
   return text + "\n";
 }
 
+// Where whole logits would stand: chunks of them. Empty for a model without such a loss.
+std::string LossLine(const Schedule& schedule) {
+  int64_t chunk = 0;
+  for (const Item& item : schedule.items) {
+    if (item.name == "scratch of linear_cross_entropy") chunk = std::max(chunk, item.bytes);
+  }
+  for (const KernelSpec& spec : schedule.kernels) {
+    if (spec.operation != "linear_cross_entropy" || chunk == 0) continue;
+    const int64_t logits = spec.inputs[0].rows() * spec.inputs[1].shape[0] * 4;
+    return absl::StrCat("loss: a chunk of rows at a time, ", chunk, " bytes (", FormatBytes(chunk),
+                        ") of scratch; whole logits, ", FormatBytes(logits),
+                        " in float32 and as much for their gradient, are never held\n");
+  }
+  return "";
+}
+
 std::string PeakBlock(const JobPlan& job) {
   const int32_t peak = job.schedule.PeakInstruction();
   if (peak < 0) return "nothing";
@@ -113,7 +129,7 @@ std::string PlanText(const JobPlan& job) {
                   absl::StrFormat("predicted peak: %d bytes (%s) of device memory per rank, in %s; %s of host memory\n",
                                   job.device_bytes(), FormatBytes(job.device_bytes()), PeakBlock(job),
                                   FormatBytes(job.host_bytes())));
-  absl::StrAppend(&text, KindLines(job.schedule));
+  absl::StrAppend(&text, KindLines(job.schedule), LossLine(job.schedule));
   return text;
 }
 

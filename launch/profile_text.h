@@ -18,8 +18,8 @@ std::string SolutionJson(const Profile& profile, const Solution& solution, int64
 // known.
 std::string EstimateText(const JobPlan& job);
 
-// Behind that: the smallest budgets, and whether offloading would lower them.
-std::string SmallestBudgetsText(const SmallestBudgets& smallest);
+// Behind that: the smallest budgets, and how much of what boundaries take offloading them would save.
+std::string SmallestBudgetsText(const JobPlan& job, const SmallestBudgets& smallest);
 // All of it for programs; the job's times must be known.
 std::string PlanJson(const JobPlan& job, const SmallestBudgets& smallest);
 

@@ -1,6 +1,7 @@
 #include "runtime/plan/planner.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -26,9 +27,7 @@ constexpr int kPatience = 2;        // first walks that may fail to raise the bo
 constexpr int64_t kGrowth = 16;     // of the number of labels from walk to walk after that
 
 absl::Status CheckLimits(const PlanLimits& limits) {
-  if (limits.memory_budget_bytes < 0 || limits.host_budget_bytes < 0) {
-    return absl::InvalidArgumentError("planner: budgets must not be negative");
-  }
+  if (limits.host_budget_bytes < 0) return absl::InvalidArgumentError("planner: budgets must not be negative");
   if (limits.smallest_prefetch < 0 || limits.largest_prefetch > kMostPrefetch ||
       limits.smallest_prefetch > limits.largest_prefetch) {
     return absl::InvalidArgumentError(absl::StrCat("planner: prefetch from ", limits.smallest_prefetch, " to ",
@@ -57,21 +56,20 @@ struct Best {
 class DepthSearch {
  public:
   DepthSearch(const Profile& profile, const PlanLimits& limits, int prefetch)
-      : limits_(limits),
-        prefetch_(prefetch),
-        budget_(std::min(limits.memory_budget_bytes, kNoBudget)),
-        trellis_(BuildTrellis(profile, limits, prefetch)),
-        times_(trellis_) {}
+      : limits_(limits), prefetch_(prefetch), trellis_(BuildTrellis(profile, limits, prefetch)), times_(trellis_) {
+    if (HostMayBind(trellis_, limits_.host_budget_bytes)) needs_ = LeastPeaks(trellis_, limits_.host_budget_bytes);
+  }
 
   // The smallest budget that some plan fits.
-  int64_t SmallestBudget() const { return SmallestPeak(trellis_, LeastPeaks(trellis_, limits_.host_budget_bytes)); }
+  int64_t SmallestBudget() const {
+    return SmallestPeak(trellis_, needs_.empty() ? LeastPeaks(trellis_, limits_.host_budget_bytes) : needs_);
+  }
 
   // Makes `best` better if some plan of this depth is. Walks with more and more labels, each pruned by the best plan so
   // far, until nothing was dropped that could be as good, or there are as many as there may be.
-  void Improve(Best* best) {
-    const bool host_binds = HostMayBind(trellis_, limits_.host_budget_bytes);
-    if (host_binds) needs_ = LeastPeaks(trellis_, limits_.host_budget_bytes);
-    LowerBound bound(trellis_, times_, budget_, host_binds ? limits_.host_budget_bytes : -1);
+  void Improve(int64_t budget, Best* best) {
+    budget_ = std::min(budget, kNoBudget);
+    LowerBound bound(trellis_, times_, budget_, needs_.empty() ? -1 : limits_.host_budget_bytes);
     const int64_t most = std::max<int64_t>(limits_.most_labels / (trellis_.layers() + 1), 1);
     if (Roughly(std::min(kFewLabels, most), &bound, best)) return;
     for (int64_t labels = std::min(kFewLabels * kGrowth, most);; labels = std::min(labels * kGrowth, most)) {
@@ -132,9 +130,9 @@ class DepthSearch {
     best->retained_bytes = result.retained_bytes;
   }
 
-  const PlanLimits& limits_;
+  const PlanLimits limits_;
   const int prefetch_;
-  const int64_t budget_;
+  int64_t budget_ = kNoBudget;  // of the present search
   const Trellis trellis_;
   const MoveTimes times_;
   PeakNeeds needs_;  // where the host's memory could run out
@@ -157,50 +155,76 @@ absl::Status DoesNotFit(int64_t budget_bytes, int64_t smallest_bytes) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> SmallestBudget(const Profile& profile, const PlanLimits& limits) {
+class Planner::Search {
+ public:
+  Search(const Profile& profile, const PlanLimits& limits) : profile_(profile), limits_(limits) {
+    if (profile.layer_count() == 0) return;
+    for (int prefetch = limits.smallest_prefetch; prefetch <= LargestPrefetch(profile, limits); ++prefetch) {
+      depths_.push_back(std::make_unique<DepthSearch>(profile, limits, prefetch));
+    }
+  }
+
+  int64_t SmallestBudget() {
+    if (smallest_) return *smallest_;
+    // A chain without layers leaves nothing to choose.
+    int64_t smallest = depths_.empty() ? CostOf(profile_, PlanWithoutLayers(limits_))->peak_bytes : INT64_MAX;
+    for (const auto& depth : depths_) smallest = std::min(smallest, depth->SmallestBudget());
+    smallest_ = smallest;
+    return smallest;
+  }
+
+  absl::StatusOr<Solution> Solve(int64_t budget) {
+    if (budget < 0) return absl::InvalidArgumentError("planner: budgets must not be negative");
+    Best best;
+    if (depths_.empty()) best.plan = PlanWithoutLayers(limits_);
+    for (const auto& depth : depths_) depth->Improve(budget, &best);
+    if (!best.plan) return DoesNotFit(budget, SmallestBudget());
+    Solution solution;
+    ASSIGN_OR_RETURN(solution.cost, CostOf(profile_, *best.plan));
+    solution.plan = *std::move(best.plan);
+    if (depths_.empty()) {
+      if (solution.cost.peak_bytes > budget) return DoesNotFit(budget, solution.cost.peak_bytes);
+      solution.bound_ns = solution.cost.time_ns;
+      return solution;
+    }
+    REPRISE_CHECK(StepTime(best.time_ns) == solution.cost.time_ns)
+        << "the search found " << StepTime(best.time_ns) << " ns, its plan takes " << solution.cost.time_ns;
+    REPRISE_CHECK(solution.cost.peak_bytes <= budget) << solution.cost.peak_bytes << " bytes";
+    REPRISE_CHECK(solution.cost.host_bytes <= limits_.host_budget_bytes) << solution.cost.host_bytes << " host bytes";
+    solution.bound_ns = StepTime(best.bound_ns);
+    return solution;
+  }
+
+ private:
+  int64_t StepTime(int64_t micro_batch_ns) const { return profile_.accumulation * micro_batch_ns + profile_.update_ns; }
+
+  const Profile& profile_;
+  const PlanLimits limits_;
+  std::vector<std::unique_ptr<DepthSearch>> depths_;
+  std::optional<int64_t> smallest_;
+};
+
+Planner::Planner(std::unique_ptr<Search> search) : search_(std::move(search)) {}
+Planner::Planner(Planner&& other) noexcept = default;
+Planner::~Planner() = default;
+
+absl::StatusOr<Planner> Planner::Create(const Profile& profile, const PlanLimits& limits) {
   RETURN_IF_ERROR(CheckProfile(profile));
   RETURN_IF_ERROR(CheckLimits(limits));
-  if (profile.layer_count() == 0) {
-    ASSIGN_OR_RETURN(const PlanCost cost, CostOf(profile, PlanWithoutLayers(limits)));
-    return cost.peak_bytes;
-  }
-  int64_t smallest = INT64_MAX;
-  for (int prefetch = limits.smallest_prefetch; prefetch <= LargestPrefetch(profile, limits); ++prefetch) {
-    smallest = std::min(smallest, DepthSearch(profile, limits, prefetch).SmallestBudget());
-  }
-  return smallest;
+  return Planner(std::make_unique<Search>(profile, limits));
+}
+
+absl::StatusOr<Solution> Planner::Solve(int64_t memory_budget_bytes) { return search_->Solve(memory_budget_bytes); }
+int64_t Planner::SmallestBudget() { return search_->SmallestBudget(); }
+
+absl::StatusOr<int64_t> SmallestBudget(const Profile& profile, const PlanLimits& limits) {
+  ASSIGN_OR_RETURN(Planner planner, Planner::Create(profile, limits));
+  return planner.SmallestBudget();
 }
 
 absl::StatusOr<Solution> Solve(const Profile& profile, const PlanLimits& limits) {
-  RETURN_IF_ERROR(CheckProfile(profile));
-  RETURN_IF_ERROR(CheckLimits(limits));
-  Best best;
-  if (profile.layer_count() == 0) {
-    best.plan = PlanWithoutLayers(limits);
-  } else {
-    for (int prefetch = limits.smallest_prefetch; prefetch <= LargestPrefetch(profile, limits); ++prefetch) {
-      DepthSearch(profile, limits, prefetch).Improve(&best);
-    }
-  }
-  if (!best.plan) {
-    ASSIGN_OR_RETURN(const int64_t smallest, SmallestBudget(profile, limits));
-    return DoesNotFit(limits.memory_budget_bytes, smallest);
-  }
-  Solution solution;
-  ASSIGN_OR_RETURN(solution.cost, CostOf(profile, *best.plan));
-  solution.plan = *std::move(best.plan);
-  if (solution.cost.peak_bytes > limits.memory_budget_bytes && solution.plan.layers.empty()) {
-    return DoesNotFit(limits.memory_budget_bytes, solution.cost.peak_bytes);
-  }
-  const auto step_ns = [&](int64_t micro_batch_ns) {
-    return profile.accumulation * micro_batch_ns + profile.update_ns;
-  };
-  REPRISE_CHECK(solution.plan.layers.empty() || step_ns(best.time_ns) == solution.cost.time_ns)
-      << "the search found " << step_ns(best.time_ns) << " ns, its plan takes " << solution.cost.time_ns;
-  REPRISE_CHECK(solution.cost.peak_bytes <= limits.memory_budget_bytes) << solution.cost.peak_bytes << " bytes";
-  REPRISE_CHECK(solution.cost.host_bytes <= limits.host_budget_bytes) << solution.cost.host_bytes << " host bytes";
-  solution.bound_ns = solution.plan.layers.empty() ? solution.cost.time_ns : step_ns(best.bound_ns);
-  return solution;
+  ASSIGN_OR_RETURN(Planner planner, Planner::Create(profile, limits));
+  return planner.Solve(limits.memory_budget_bytes);
 }
 
 }  // namespace reprise

@@ -10,6 +10,7 @@
 #define REPRISE_RUNTIME_PLAN_PLANNER_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/statusor.h"
 #include "runtime/plan/plan.h"
@@ -34,6 +35,29 @@ struct Solution {
   PlanCost cost;
   int64_t bound_ns = 0;  // no plan of the class that fits is faster
   bool exact() const { return bound_ns == cost.time_ns; }
+};
+
+// Asked for one profile again and again: what does not depend on the memory budget is worked out once. The profile
+// outlives it. Not thread-safe.
+//
+//   ASSIGN_OR_RETURN(Planner planner, Planner::Create(profile, limits));
+//   ASSIGN_OR_RETURN(Solution solution, planner.Solve(budget));
+class Planner {
+ public:
+  // `limits.memory_budget_bytes` plays no part. InvalidArgument for a bad profile or bad limits.
+  static absl::StatusOr<Planner> Create(const Profile& profile, const PlanLimits& limits);
+  Planner(Planner&& other) noexcept;
+  ~Planner();
+
+  // As the functions below.
+  absl::StatusOr<Solution> Solve(int64_t memory_budget_bytes);
+  int64_t SmallestBudget();
+
+ private:
+  class Search;
+  explicit Planner(std::unique_ptr<Search> search);
+
+  std::unique_ptr<Search> search_;
 };
 
 // The fastest plan; of equally fast ones always the same one, whatever the budget and the machine (planner.cc says by

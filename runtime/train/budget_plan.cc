@@ -1,41 +1,143 @@
 #include "runtime/train/budget_plan.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/bytes.h"
 #include "base/status_macros.h"
+#include "runtime/plan/by_hand.h"
 
 namespace reprise {
 namespace {
 
-// Walks the planner's answers from the one for `from` bytes to that for `smallest`, the smallest feasible budget, each
+// Walks the planner's answers from the one for `from` bytes to that for the smallest feasible budget, each
 // of a smaller peak than the one before, until `visit` says true.
 template <typename Visit>
-absl::Status WalkDown(const Profile& profile, const PlanLimits& limits, int64_t from, int64_t smallest, Visit visit) {
-  PlanLimits narrower = limits;
-  narrower.memory_budget_bytes = from;
-  while (narrower.memory_budget_bytes >= smallest) {
-    ASSIGN_OR_RETURN(const Solution solution, Solve(profile, narrower));
+absl::Status WalkDown(Planner& planner, int64_t from, Visit visit) {
+  for (int64_t budget = from; budget >= planner.SmallestBudget();) {
+    ASSIGN_OR_RETURN(const Solution solution, planner.Solve(budget));
     ASSIGN_OR_RETURN(const bool done, visit(solution));
     if (done) break;
-    narrower.memory_budget_bytes = solution.cost.peak_bytes - 1;
+    budget = solution.cost.peak_bytes - 1;
   }
   return absl::OkStatus();
 }
 
-}  // namespace
+struct Candidate {
+  Plan plan;
+  PlanCost cost;
+};
 
-absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes) {
-  PlanLimits unlimited = limits;
-  unlimited.memory_budget_bytes = INT64_MAX;
-  ASSIGN_OR_RETURN(const int64_t smallest, SmallestBudget(profile, unlimited));
-  unlimited.memory_budget_bytes = smallest;
-  ASSIGN_OR_RETURN(const Solution leanest, Solve(profile, unlimited));
+// Every `every:K` within the limits, the fastest first. The planner's segments are short, and of two plans of one peak
+// it gives one: without these a budget that is enough by hand could be refused.
+std::vector<Candidate> ByHandWithin(const Profile& profile, const PlanLimits& limits) {
+  int64_t boundary_bytes = 0;
+  for (const BlockProfile& block : profile.blocks) boundary_bytes = std::max(boundary_bytes, block.boundary_bytes);
+  const int most_prefetch = profile.gathers ? limits.largest_prefetch : limits.smallest_prefetch;
+  std::vector<Candidate> candidates;
+  const auto add = [&](int prefetch, bool offload, int64_t layers) {
+    absl::StatusOr<Plan> plan =
+        ByHand({.policy = absl::StrCat("every:", layers),
+                .layers = profile.layer_count(),
+                .prefetch = prefetch,
+                .offload_activations = offload,
+                .boundary_bytes = boundary_bytes,
+                .host_budget_bytes = limits.host_budget_bytes == INT64_MAX ? -1 : limits.host_budget_bytes},
+               nullptr);
+    if (!plan.ok()) return;  // the host budget holds no boundary
+    const absl::StatusOr<PlanCost> cost = CostOf(profile, *plan);
+    if (cost.ok() && cost->host_bytes <= limits.host_budget_bytes) candidates.push_back({*std::move(plan), *cost});
+  };
+  for (int prefetch = limits.smallest_prefetch; prefetch <= most_prefetch; ++prefetch) {
+    for (int64_t layers = 1; layers <= profile.layer_count(); ++layers) {
+      add(prefetch, /*offload=*/false, layers);
+      if (limits.offloads) add(prefetch, /*offload=*/true, layers);
+    }
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.cost.time_ns < b.cost.time_ns; });
+  return candidates;
+}
+
+PlanLimits WithoutOffload(const PlanLimits& limits) {
+  PlanLimits narrower = limits;
+  narrower.offloads = false;
+  return narrower;
+}
+
+// The first of the planner's answers whose arena the budget holds. Lowers `bound_ns` to the bound of the very first: a
+// plan that was passed over may have a twin of its time with a smaller arena.
+absl::StatusOr<std::optional<BudgetPlan>> FromPlanner(Planner& planner, int64_t budget, const ArenaBytes& arena_bytes,
+                                                      int64_t* bound_ns) {
+  BudgetPlan best;
+  bool found = false;
+  RETURN_IF_ERROR(WalkDown(planner, budget, [&](const Solution& solution) -> absl::StatusOr<bool> {
+    if (best.plans_tried++ == 0) *bound_ns = std::min(*bound_ns, solution.bound_ns);
+    ASSIGN_OR_RETURN(best.arena_bytes, arena_bytes(solution.plan));
+    best.solution = solution;
+    found = best.arena_bytes <= budget;
+    return found;
+  }));
+  if (!found) return std::nullopt;
+  return best;
+}
+
+// The better of both: the faster, of equally fast ones the one that stood there first.
+void Take(std::optional<BudgetPlan> other, std::optional<BudgetPlan>* best) {
+  if (!other) return;
+  if (*best && (*best)->solution.cost.time_ns <= other->solution.cost.time_ns) return;
+  if (*best) other->plans_tried += (*best)->plans_tried;
+  *best = std::move(other);
+}
+
+absl::Status TakeByHand(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes,
+                        std::optional<BudgetPlan>* best) {
+  for (Candidate& candidate : ByHandWithin(profile, limits)) {
+    if (*best && candidate.cost.time_ns >= (*best)->solution.cost.time_ns) break;
+    if (candidate.cost.peak_bytes > limits.memory_budget_bytes) continue;
+    ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(candidate.plan));
+    if (bytes > limits.memory_budget_bytes) continue;
+    BudgetPlan plan;
+    plan.solution.plan = std::move(candidate.plan);
+    plan.solution.cost = candidate.cost;
+    plan.arena_bytes = bytes;
+    plan.plans_tried = 1;
+    Take(std::move(plan), best);
+    break;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<BudgetPlan>> BestWithin(Planner& planner, const Profile& profile, const PlanLimits& limits,
+                                                     const ArenaBytes& arena_bytes) {
+  const int64_t budget = limits.memory_budget_bytes;
+  int64_t bound_ns = INT64_MAX;
+  ASSIGN_OR_RETURN(std::optional<BudgetPlan> best, FromPlanner(planner, budget, arena_bytes, &bound_ns));
+  // Where the planner's first answer fits, no plan of its class is faster.
+  if (limits.offloads && (!best || best->plans_tried > 1)) {
+    ASSIGN_OR_RETURN(Planner without, Planner::Create(profile, WithoutOffload(limits)));
+    ASSIGN_OR_RETURN(std::optional<BudgetPlan> resident, FromPlanner(without, budget, arena_bytes, &bound_ns));
+    Take(std::move(resident), &best);
+  }
+  RETURN_IF_ERROR(TakeByHand(profile, limits, arena_bytes, &best));
+  // No plan of the class that fits is faster than that; one by hand may be, beyond the class.
+  if (best) best->solution.bound_ns = std::min(bound_ns, best->solution.cost.time_ns);
+  return best;
+}
+
+// The smallest arena of the planner's answers.
+absl::StatusOr<int64_t> SmallestFromPlanner(const Profile& profile, const PlanLimits& limits,
+                                            const ArenaBytes& arena_bytes) {
+  ASSIGN_OR_RETURN(Planner planner, Planner::Create(profile, limits));
+  const int64_t smallest = planner.SmallestBudget();
+  ASSIGN_OR_RETURN(const Solution leanest, planner.Solve(smallest));
   ASSIGN_OR_RETURN(int64_t best, arena_bytes(leanest.plan));
   if (best <= smallest) return smallest;
   // A plan of a larger live sum may need a smaller arena.
-  RETURN_IF_ERROR(WalkDown(profile, limits, best - 1, smallest, [&](const Solution& solution) -> absl::StatusOr<bool> {
+  RETURN_IF_ERROR(WalkDown(planner, best - 1, [&](const Solution& solution) -> absl::StatusOr<bool> {
     ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(solution.plan));
     best = std::min(best, bytes);
     return false;
@@ -43,39 +145,47 @@ absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& 
   return best;
 }
 
+// Makes `best` smaller if a plan by hand needs less.
+absl::Status LowerByHand(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes,
+                         int64_t* best) {
+  for (const Candidate& candidate : ByHandWithin(profile, limits)) {
+    if (candidate.cost.peak_bytes >= *best) continue;
+    ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(candidate.plan));
+    *best = std::min(*best, bytes);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes) {
+  ASSIGN_OR_RETURN(int64_t best, SmallestFromPlanner(profile, limits, arena_bytes));
+  if (limits.offloads) {
+    ASSIGN_OR_RETURN(const int64_t resident, SmallestFromPlanner(profile, WithoutOffload(limits), arena_bytes));
+    best = std::min(best, resident);
+  }
+  RETURN_IF_ERROR(LowerByHand(profile, limits, arena_bytes, &best));
+  return best;
+}
+
 absl::StatusOr<bool> BudgetHolds(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes) {
-  const int64_t budget = limits.memory_budget_bytes;
-  ASSIGN_OR_RETURN(const int64_t smallest, SmallestBudget(profile, limits));
-  if (smallest > budget) return false;
-  // The leanest plan is found fastest, and almost always answers.
-  PlanLimits narrowest = limits;
-  narrowest.memory_budget_bytes = smallest;
-  ASSIGN_OR_RETURN(const Solution leanest, Solve(profile, narrowest));
-  ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(leanest.plan));
-  bool holds = bytes <= budget;
-  if (holds) return true;
-  RETURN_IF_ERROR(WalkDown(profile, limits, budget, smallest, [&](const Solution& solution) -> absl::StatusOr<bool> {
-    ASSIGN_OR_RETURN(const int64_t arena, arena_bytes(solution.plan));
-    holds = arena <= budget;
-    return holds;
-  }));
-  return holds;
+  ASSIGN_OR_RETURN(Planner planner, Planner::Create(profile, limits));
+  if (planner.SmallestBudget() <= limits.memory_budget_bytes) {
+    // The leanest plan is found fastest, and almost always answers.
+    ASSIGN_OR_RETURN(const Solution leanest, planner.Solve(planner.SmallestBudget()));
+    ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(leanest.plan));
+    if (bytes <= limits.memory_budget_bytes) return true;
+  }
+  ASSIGN_OR_RETURN(const std::optional<BudgetPlan> best, BestWithin(planner, profile, limits, arena_bytes));
+  return best.has_value();
 }
 
 absl::StatusOr<BudgetPlan> PlanForBudget(const Profile& profile, const PlanLimits& limits,
                                          const ArenaBytes& arena_bytes) {
+  ASSIGN_OR_RETURN(Planner planner, Planner::Create(profile, limits));
+  ASSIGN_OR_RETURN(std::optional<BudgetPlan> best, BestWithin(planner, profile, limits, arena_bytes));
+  if (best) return *std::move(best);
   const int64_t budget = limits.memory_budget_bytes;
-  ASSIGN_OR_RETURN(const int64_t smallest, SmallestBudget(profile, limits));
-  BudgetPlan best;
-  if (budget >= smallest) {
-    RETURN_IF_ERROR(WalkDown(profile, limits, budget, smallest, [&](const Solution& solution) -> absl::StatusOr<bool> {
-      ++best.plans_tried;
-      ASSIGN_OR_RETURN(best.arena_bytes, arena_bytes(solution.plan));
-      best.solution = solution;
-      return best.arena_bytes <= budget;
-    }));
-    if (best.arena_bytes <= budget) return best;
-  }
   ASSIGN_OR_RETURN(const int64_t needed, SmallestArena(profile, limits, arena_bytes));
   return absl::ResourceExhaustedError(absl::StrCat("memory_budget=", budget, " bytes (", FormatBytes(budget),
                                                    ") holds no plan of this job; the smallest budget that does is ",

@@ -4,8 +4,9 @@
 //
 // The planner counts live bytes; the arena that holds them may be a little larger (runtime/plan/layout.h has the last
 // word). So plans are tried from the fastest that the budget holds to slower ones of a smaller peak, and the first
-// whose arena fits is taken. The order in which they are tried does not depend on the budget: a lower one never gives a
-// faster plan or a higher peak.
+// whose arena fits is taken; where that is not the very first, the answers without offload count, too. Beside them
+// stand the plans by hand (every:K), some of which lie outside the planner's class: what is enough for one of them is
+// not refused. None of these depends on the budget, so a lower one never gives a faster plan or a higher peak.
 #ifndef REPRISE_RUNTIME_TRAIN_BUDGET_PLAN_H_
 #define REPRISE_RUNTIME_TRAIN_BUDGET_PLAN_H_
 

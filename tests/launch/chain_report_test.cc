@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,7 @@ TEST(ChainReport, NamesEveryLayerWithWhatIsKept) {
   KernelSet kernels({.kind = KernelKind::kCpu, .threads = 1});
   JobOptions options;
   options.micro_batch = 4;
+  options.sharding = Sharding::kNone;
   options.sequence_length = testing::kChainLongest;
   const auto everything = MakeJobPlan(model, options, 1, kernels);
   ASSERT_TRUE(everything.ok()) << everything.status();
@@ -68,10 +70,19 @@ TEST(ChainReport, NamesEveryLayerWithWhatIsKept) {
   ASSERT_TRUE(report->Write().ok());
 
   const std::string page = testing::Contents(folder.File("report.html"));
-  EXPECT_THAT(page, HasSubstr(absl::StrCat("layer ", 0)));
+  // Neighbours that are kept alike share a row, so each layer's name stands there or lies within one.
+  EXPECT_THAT(page, HasSubstr("layer 0"));
   EXPECT_THAT(page, HasSubstr(absl::StrCat("layer ", kLayers - 1)));
-  EXPECT_THAT(page, HasSubstr("<td>boundary</td>"));
-  EXPECT_THAT(page, HasSubstr("<td>everything</td>"));
+  std::set<std::string> kept;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    const LayerPlan& plan = (*job)->plan.layers[static_cast<size_t>(layer)];
+    kept.insert(plan.keep == Keep::kEverything ? "everything"
+                : plan.keep == Keep::kSet      ? "set"
+                : plan.starts_segment          ? "boundary"
+                                               : "nothing");
+  }
+  EXPECT_GE(kept.size(), 2U) << "half of the memory, and all layers are kept alike";
+  for (const std::string& words : kept) EXPECT_THAT(page, HasSubstr(absl::StrCat("<td>", words, "</td>")));
 }
 
 }  // namespace

@@ -102,6 +102,18 @@ TEST_F(PlanProgram, FindsTheLargestThatFits) {
   Refused(PlanSmall("--checkpoint=auto --maximize=micro_batch --memory_budget=1KiB"), 4, "micro_batch=1");
 }
 
+// Twelve layers of 8 x 1024 tokens, 768 wide: boundaries of 12 x 8 x 1024 x 768 x 2 bytes, logits of 8 x 1024 x 50257
+// x 4.
+TEST_F(PlanProgram, SaysWhatBoundariesAndLogitsTake) {
+  const std::string gpt2 =
+      "--hardware=h100-sxm --precision=bf16 --sequence_length=1024 --micro_batch=8 "
+      "--model_config=n_layer=12,n_embd=768,n_head=12,vocab_size=50257,n_positions=1024 ";
+  const Outcome outcome = Plan(absl::StrCat(gpt2, "--checkpoint=every:12"));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, HasSubstr("offloading boundaries, 144.0 MiB in all, would lower it by"));
+  EXPECT_THAT(outcome.output, HasSubstr("whole logits, 1.5 GiB in float32 and as much for their gradient"));
+}
+
 // `train --micro_batch=auto` takes what `plan` finds, and not more than the data holds.
 TEST_F(PlanProgram, TrainsWithTheLargestMicroBatch) {
   const std::string memory = "--checkpoint=auto --memory_budget=600KiB --profile_cache=none ";
