@@ -42,7 +42,8 @@ absl::StatusOr<Split> SplitArgument(const std::vector<std::string>& names, absl:
       KindOf(positive) == FlagKind::kBoolean) {
     return Split{std::string(positive), "false", true};
   }
-  return absl::InvalidArgumentError(absl::StrCat("unknown flag '--", split.name, "'", DidYouMean(split.name, names)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown flag '--", split.name, "'", DidYouMean(split.name, names), "; --help lists them"));
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 #include "launch/job_setup.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/model/program.h"
 
 namespace reprise {
 namespace {
@@ -50,6 +53,17 @@ absl::StatusOr<JobSetup> MakeJobSetup(Storage& storage, const TrainConfiguration
   o.optimizer.clip_norm = c.clip_norm;
   o.evaluates = !c.validation_data.empty();
   return setup;
+}
+
+std::string DescribeJob(const JobSetup& setup) {
+  const JobOptions& o = setup.options;
+  const BatchShape shape{o.micro_batch, o.sequence_length, o.dtype, /*training=*/true};
+  const std::string program = TraceModel(setup.source.model, shape).ToString();
+  return absl::StrCat(setup.source.model.name, " of ", setup.source.model.layer_count(), " layers, ", o.micro_batch,
+                      " sequences of ", o.sequence_length, " tokens, accumulation ", o.accumulation, ", ",
+                      o.dtype == DType::kBFloat16 ? "bf16" : "fp32", ", sharding=", ShardingName(o.sharding), ", ",
+                      o.optimizer.kind == OptimizerKind::kSgd ? "sgd" : "adamw", ", program ",
+                      absl::Hex(XXH3_64bits(program.data(), program.size()), absl::kZeroPad16));
 }
 
 }  // namespace reprise

@@ -20,6 +20,9 @@ struct JobSetup {
 // The model comes from --model_config, else from the config.json of --init, else it is the model's default.
 absl::StatusOr<JobSetup> MakeJobSetup(Storage& storage, const TrainConfiguration& configuration);
 
+// What a profile is of, machine and ranks aside: two jobs of one text have the same blocks, bytes and kernels.
+std::string DescribeJob(const JobSetup& setup);
+
 }  // namespace reprise
 
 #endif  // REPRISE_LAUNCH_JOB_SETUP_H_

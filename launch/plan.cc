@@ -48,9 +48,38 @@ PlanLimits LimitsOf(const TrainConfiguration& c, const Profile& profile) {
   return limits;
 }
 
+constexpr char kMachinePart[] = "; ";  // of a profile's description, behind the job
+
+// Flags of the job beside --profile may only say what the profile is of.
+absl::Status CheckSameJob(const TrainConfiguration& c, const PlanRequest& request, const Profile& profile) {
+  const TrainConfiguration defaults;
+  const bool says = !c.model_config.empty() || !c.init.empty() || c.model != defaults.model ||
+                    c.micro_batch != defaults.micro_batch || c.sequence_length != defaults.sequence_length ||
+                    c.accumulation != defaults.accumulation || c.precision != defaults.precision ||
+                    c.sharding != defaults.sharding || c.optimizer != defaults.optimizer ||
+                    c.dropout != defaults.dropout;
+  if (!says) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const JobSetup setup, MakeJobSetup(PosixStorage(), c));
+  const std::string asked = DescribeJob(setup);
+  const std::string saved = profile.description.substr(0, profile.description.find(kMachinePart));
+  if (asked == saved) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--profile=", request.profile, " is of another job (", saved,
+                                                 ") than the flags (", asked,
+                                                 "); leave those of the job out, or save its profile"));
+}
+
+absl::StatusOr<Profile> ReadProfile(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(PosixStorage(), path, kMostProfileBytes);
+  if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat("--profile: ", text.status().message()));
+  absl::StatusOr<Profile> profile = ProfileFromJson(*text);
+  if (profile.ok()) return profile;
+  return absl::InvalidArgumentError(absl::StrCat("--profile=", path, ": ", profile.status().message(),
+                                                 "; mend it, or save it again with --save_profile"));
+}
+
 absl::Status PlanSavedProfile(const TrainConfiguration& configuration, const PlanRequest& request) {
-  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(PosixStorage(), request.profile, kMostProfileBytes));
-  ASSIGN_OR_RETURN(const Profile profile, ProfileFromJson(text));
+  ASSIGN_OR_RETURN(const Profile profile, ReadProfile(request.profile));
+  RETURN_IF_ERROR(CheckSameJob(configuration, request, profile));
   const PlanLimits limits = LimitsOf(configuration, profile);
   ASSIGN_OR_RETURN(const Solution solution, Solve(profile, limits));
   ASSIGN_OR_RETURN(const int64_t smallest, SmallestBudget(profile, limits));
@@ -88,7 +117,10 @@ absl::Status PlanModel(const TrainConfiguration& asked, const PlanRequest& reque
   ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> job, MakeJobPlan(setup.source.model, setup.options, ranks, kernels));
   ASSIGN_OR_RETURN(const SmallestBudgets smallest, FindSmallestBudgets(*job, kernels));
   if (!request.save_profile.empty()) {
-    RETURN_IF_ERROR(WriteWholeFile(PosixStorage(), request.save_profile, ProfileToJson(*job->profile)));
+    Profile profile = *job->profile;
+    profile.description = absl::StrCat(DescribeJob(setup), kMachinePart, ranks, " ranks on ",
+                                       request.hardware.empty() ? "the machine at hand" : request.hardware);
+    RETURN_IF_ERROR(WriteWholeFile(PosixStorage(), request.save_profile, ProfileToJson(profile)));
   }
   const std::string out = request.json
                               ? PlanJson(*job, smallest)

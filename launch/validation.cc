@@ -24,6 +24,7 @@ constexpr int64_t kMostSequences = int64_t{1} << 20;
 constexpr int64_t kMostTokens = int64_t{1} << 31;
 constexpr int64_t kMostThreads = 4096;
 constexpr int64_t kMostPrefetch = 1 << 16;
+constexpr int64_t kMostPlannedPrefetch = 3;  // of the planner's class
 constexpr double kMostSeconds = 1e7;
 
 absl::Status Wrong(const char* flag, absl::string_view what) {
@@ -173,6 +174,9 @@ absl::Status CheckMachine(TrainConfiguration* c) {
   RETURN_IF_ERROR(OneOf("sharding", c->sharding, {"full", "gradients", "optimizer", "none"}));
   RETURN_IF_ERROR(Between("replicas", c->replicas, 1, kMostSequences));
   RETURN_IF_ERROR(Between("prefetch", c->prefetch, 0, kMostPrefetch));
+  if (c->checkpoint == "auto" && c->prefetch > kMostPlannedPrefetch) {
+    return Wrong("prefetch", absl::StrCat("must be from 0 to ", kMostPlannedPrefetch, " with --checkpoint=auto"));
+  }
   RETURN_IF_ERROR(OneOf("device", c->device, {"auto", "cpu", "cuda"}));
   RETURN_IF_ERROR(Between("threads", c->threads, 0, kMostThreads));
   RETURN_IF_ERROR(Positive("deadline", c->deadline));

@@ -15,9 +15,11 @@ constexpr int64_t kMaximumSize = int64_t{1} << 31;
 
 // Options of GPT2Config that change the function, with the only value that is computed here.
 absl::Status RefuseOtherFunctions(ModelConfig& config) {
+  ASSIGN_OR_RETURN(const std::string type, config.Text("model_type", "gpt2"));
+  if (type != "gpt2") return config.Refuse("model_type", "be gpt2, the one model that is built");
   ASSIGN_OR_RETURN(const std::string activation, config.Text("activation_function", "gelu_new"));
   if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
-    return config.Refuse("activation_function", "it must be gelu_new");
+    return config.Refuse("activation_function", "be gelu_new");
   }
   const std::pair<const char*, bool> flags[] = {{"scale_attn_weights", true},
                                                 {"scale_attn_by_inverse_layer_idx", false},
@@ -26,7 +28,9 @@ absl::Status RefuseOtherFunctions(ModelConfig& config) {
                                                 {"tie_word_embeddings", true}};
   for (const auto& [key, only] : flags) {
     ASSIGN_OR_RETURN(const bool value, config.Flag(key, only));
-    if (value != only) return config.Refuse(key, absl::StrCat("only ", only ? "true" : "false", " is supported"));
+    if (value != only)
+      return config.Refuse(key,
+                           absl::StrCat("be ", only ? "true" : "false", ", which is all that this model computes"));
   }
   return absl::OkStatus();
 }

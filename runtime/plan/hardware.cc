@@ -51,13 +51,25 @@ std::vector<std::pair<std::string, double*>> NumbersOf(Hardware* hardware) {
 }
 
 absl::Status CheckHardware(const Hardware& hardware) {
+  // Far beyond any machine, and within what nanoseconds and picoseconds in 64 bits can say.
+  constexpr double kLongestLatency = 1;  // seconds
+  constexpr double kSlowest = 1e6;       // a second
+  constexpr double kFastest = 1e21;
   Hardware copy = hardware;
   for (const auto& [name, number] : NumbersOf(&copy)) {
     const bool latency = absl::EndsWith(name, "latency");
-    if (std::isfinite(*number) && (*number > 0 || (latency && *number == 0))) continue;
-    return absl::InvalidArgumentError(absl::StrCat("hardware ", hardware.name, ": ", name, " is ",
-                                                   *number == 0 ? "missing" : "not a positive number", "; give it in ",
-                                                   latency ? "seconds" : "units a second, or bytes"));
+    const bool count = name == "ranks_per_host";
+    if (std::isnan(*number) || *number < 0 || (*number == 0 && !latency)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "hardware ", hardware.name, ": ", name, " is ", *number == 0 ? "missing" : "not a positive number",
+          "; give it in ", latency ? "seconds" : "units a second, or bytes"));
+    }
+    const double least = latency || count ? 0 : kSlowest;
+    const double most = latency ? kLongestLatency : kFastest;
+    if (*number >= least && *number <= most) continue;
+    return absl::InvalidArgumentError(absl::StrCat("hardware ", hardware.name, ": ", name, " is ", *number,
+                                                   "; it must be from ", least, " to ", most,
+                                                   latency ? " seconds" : " (FLOP/s, bytes/s or bytes)"));
   }
   if (hardware.ranks_per_host != std::floor(hardware.ranks_per_host) || hardware.ranks_per_host > 1e6) {
     return absl::InvalidArgumentError(absl::StrCat("hardware ", hardware.name, ": ranks_per_host is ",

@@ -32,7 +32,11 @@ std::vector<std::pair<std::string, int64_t*>> NumbersOf(MachineTimes* times) {
 }  // namespace
 
 int64_t TransferTime::Nanoseconds(int64_t bytes) const {
-  return latency_ns + (bytes * picoseconds_per_byte + kPicosecondsPerNanosecond - 1) / kPicosecondsPerNanosecond;
+  // 10^13 bytes at the slowest rate that is taken are beyond 64 bits of picoseconds.
+  __extension__ using Wide = __int128;
+  const Wide picoseconds = static_cast<Wide>(bytes) * picoseconds_per_byte;
+  const Wide nanoseconds = latency_ns + (picoseconds + kPicosecondsPerNanosecond - 1) / kPicosecondsPerNanosecond;
+  return static_cast<int64_t>(std::min<Wide>(nanoseconds, INT64_MAX));
 }
 
 std::string MachineTimes::ToText() const {

@@ -27,7 +27,9 @@ constexpr int kPatience = 2;        // first walks that may fail to raise the bo
 constexpr int64_t kGrowth = 16;     // of the number of labels from walk to walk after that
 
 absl::Status CheckLimits(const PlanLimits& limits) {
-  if (limits.host_budget_bytes < 0) return absl::InvalidArgumentError("planner: budgets must not be negative");
+  if (limits.memory_budget_bytes < 0 || limits.host_budget_bytes < 0) {
+    return absl::InvalidArgumentError("planner: budgets must not be negative");
+  }
   if (limits.smallest_prefetch < 0 || limits.largest_prefetch > kMostPrefetch ||
       limits.smallest_prefetch > limits.largest_prefetch) {
     return absl::InvalidArgumentError(absl::StrCat("planner: prefetch from ", limits.smallest_prefetch, " to ",

@@ -221,8 +221,7 @@ absl::StatusOr<Profile> ProfileFromJson(absl::string_view text) {
   if (has_version) RETURN_IF_ERROR(Read(json["version"], "version", &version));
   if (version != kProfileVersion) {
     return absl::InvalidArgumentError(absl::StrCat("profile: ", has_version ? "of another version" : "no version",
-                                                   "; this program reads version ", kProfileVersion,
-                                                   ": save it again with --save_profile"));
+                                                   "; this program reads version ", kProfileVersion));
   }
   Profile profile;
   RETURN_IF_ERROR(ReadObject(json, "profile", [&](const auto& read) {

@@ -46,8 +46,9 @@ class Flattener {
   struct Level {
     size_t prefix_bytes;  // of path_, up to and with the dot
     bool is_list;
-    int64_t index;     // of the next element of a list
-    std::string name;  // of the current member of an object
+    int64_t index;      // of the next element of a list
+    std::string name;   // of the current member of an object
+    bool empty = true;  // nothing stood in it so far
   };
 
   bool Fail(std::string problem) {
@@ -58,6 +59,7 @@ class Flattener {
   // Path of the value that comes now.
   std::string Path() {
     Level& level = levels_.back();
+    level.empty = false;
     return level.is_list ? absl::StrCat(path_, level.index++) : path_ + level.name;
   }
 
@@ -71,14 +73,18 @@ class Flattener {
   bool Open(bool is_list) {
     if (levels_.size() == kMaxDepth) return Fail(absl::StrCat("nests more than ", kMaxDepth, " deep"));
     if (!levels_.empty()) path_ = Path() + ".";
-    levels_.push_back({path_.size(), is_list, 0, ""});
+    levels_.push_back({.prefix_bytes = path_.size(), .is_list = is_list, .index = 0, .name = ""});
     return true;
   }
 
   bool Close() {
+    const bool empty = levels_.back().empty;
     levels_.pop_back();
-    path_.resize(levels_.empty() ? 0 : levels_.back().prefix_bytes);
-    return true;
+    if (levels_.empty()) return true;
+    const std::string path = path_.substr(0, path_.size() - 1);
+    path_.resize(levels_.back().prefix_bytes);
+    if (!empty || values_.emplace(path, EmptyJson()).second) return true;
+    return Fail(absl::StrCat("holds '", path, "' twice"));
   }
 
   std::vector<Level> levels_;
@@ -103,6 +109,7 @@ absl::StatusOr<FlatJson> ParseFlatJson(absl::string_view text, const std::string
 
 std::string FormatScalar(const JsonScalar& value) {
   if (std::holds_alternative<std::monostate>(value)) return "null";
+  if (std::holds_alternative<EmptyJson>(value)) return "empty";
   if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const int64_t* integer = std::get_if<int64_t>(&value)) return absl::StrCat(*integer);
   if (const double* number = std::get_if<double>(&value)) return absl::StrCat(*number);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -31,8 +32,14 @@ bool ModelConfig::Has(const std::string& key) const {
   return found != values_.end() && !std::holds_alternative<std::monostate>(found->second);
 }
 
-const JsonScalar* ModelConfig::Ask(const std::string& key) {
+absl::StatusOr<const JsonScalar*> ModelConfig::Ask(const std::string& key) {
   read_.insert(key);
+  const std::string inside = key + ".";
+  const auto nested = values_.lower_bound(inside);
+  if (nested != values_.end() && absl::StartsWith(nested->first, inside)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, " is a list or an object in ", source_, "; it must be one value"));
+  }
   return Has(key) ? &values_.find(key)->second : nullptr;
 }
 
@@ -44,7 +51,7 @@ absl::Status ModelConfig::Refuse(const std::string& key, absl::string_view what)
 
 absl::StatusOr<int64_t> ModelConfig::Integer(const std::string& key, int64_t fallback, int64_t minimum,
                                              int64_t maximum) {
-  const JsonScalar* value = Ask(key);
+  ASSIGN_OR_RETURN(const JsonScalar* value, Ask(key));
   if (value == nullptr) return fallback;
   const auto* integer = std::get_if<int64_t>(value);
   if (integer == nullptr || *integer < minimum || *integer > maximum) {
@@ -54,7 +61,7 @@ absl::StatusOr<int64_t> ModelConfig::Integer(const std::string& key, int64_t fal
 }
 
 absl::StatusOr<double> ModelConfig::Number(const std::string& key, double fallback, double minimum, double maximum) {
-  const JsonScalar* value = Ask(key);
+  ASSIGN_OR_RETURN(const JsonScalar* value, Ask(key));
   if (value == nullptr) return fallback;
   const auto* integer = std::get_if<int64_t>(value);
   const auto* number = std::get_if<double>(value);
@@ -67,14 +74,14 @@ absl::StatusOr<double> ModelConfig::Number(const std::string& key, double fallba
 }
 
 absl::StatusOr<bool> ModelConfig::Flag(const std::string& key, bool fallback) {
-  const JsonScalar* value = Ask(key);
+  ASSIGN_OR_RETURN(const JsonScalar* value, Ask(key));
   if (value == nullptr) return fallback;
   if (const bool* flag = std::get_if<bool>(value)) return *flag;
   return Refuse(key, "be true or false");
 }
 
 absl::StatusOr<std::string> ModelConfig::Text(const std::string& key, const std::string& fallback) {
-  const JsonScalar* value = Ask(key);
+  ASSIGN_OR_RETURN(const JsonScalar* value, Ask(key));
   if (value == nullptr) return fallback;
   if (const auto* text = std::get_if<std::string>(value)) return *text;
   return Refuse(key, "be text");

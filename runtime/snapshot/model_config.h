@@ -46,7 +46,8 @@ class ModelConfig {
   std::vector<std::string> UnreadKeys() const;
 
  private:
-  const JsonScalar* Ask(const std::string& key);
+  // The value, or null where the fallback stands. A list or an object is a value of the wrong type.
+  absl::StatusOr<const JsonScalar*> Ask(const std::string& key);
 
   FlatJson values_;
   std::string source_ = "the default configuration";

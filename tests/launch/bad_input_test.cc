@@ -177,7 +177,10 @@ TEST_F(BadInput, ModelFolders) {
   spoiled("config.json", "{\"n_layer\": 2,", kData, {"config.json", "not JSON"});
   spoiled("config.json", "", kData, {"config.json", "not JSON"});
   spoiled("config.json", "{\"n_layer\": \"two\"}", kConfiguration, {"n_layer", "two", "config.json"});
-  spoiled("config.json", "{\"activation_function\": \"relu\"}", kConfiguration, {"activation_function", "gelu_new"});
+  spoiled("config.json", "{\"activation_function\": \"relu\"}", kConfiguration, {"activation_function", "be gelu_new"});
+  spoiled("config.json", "{\"model_type\": \"llama\"}", kConfiguration, {"model_type", "gpt2"});
+  spoiled("config.json", "{\"n_layer\": [2]}", kConfiguration, {"n_layer", "one value"});
+  spoiled("config.json", "{\"n_layer\": {}}", kConfiguration, {"n_layer", "whole number"});
 
   ModelFolder();
   Refused(absl::StrCat(flags, " ", Model("n_layer=2,n_embd=16,n_head=2,vocab_size=97,n_positions=16")), kData,

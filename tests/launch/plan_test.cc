@@ -32,6 +32,17 @@ class PlanProgram : public ::reprise::testing::SmallJob {
     ASSERT_EQ(ErrorLines(outcome).size(), 1U) << outcome.errors;
     EXPECT_THAT(ErrorLines(outcome)[0], HasSubstr(part));
   }
+  // A whole description with one line in place of its own.
+  static std::string Machine(const std::string& line) {
+    std::string text;
+    for (const char* own : {"compute_fp32 = 1e12", "compute_bf16 = 1e12", "memory = 1e11", "kernel_latency = 1e-6",
+                            "link = 1e10", "network = 1e10", "link_latency = 1e-5", "host = 1e10", "disk = 1e9",
+                            "device_memory = 1e10", "ranks_per_host = 8"}) {
+      const std::string key = absl::StrCat(line.substr(0, line.find(' ')), " ");
+      absl::StrAppend(&text, std::string(own).rfind(key, 0) == 0 ? line : own, "\n");
+    }
+    return text;
+  }
   static nlohmann::json Json(const Outcome& outcome) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
     return nlohmann::json::parse(outcome.output);
@@ -50,6 +61,14 @@ TEST_F(PlanProgram, RefusesHardwareThatIsNone) {
   Refused(with("text.toml"), 2, "text.toml:1: memory is not a number");
   Refused(with("bad.toml"), 2, "bad.toml:1: not TOML");
   Refused(with("unknown.toml"), 2, "did you mean 'compute_fp32'");
+  Write("slow.toml", Machine("link = 1e-30"));
+  Write("late.toml", Machine("kernel_latency = 1e308"));
+  Write("fast.toml", Machine("memory = 1e308"));
+  Refused(with("slow.toml"), 2, "hardware slow: link is 1e-30; it must be from 1e+06");
+  Refused(with("late.toml"), 2, "hardware late: kernel_latency is 1e+308; it must be from 0 to 1 seconds");
+  Refused(with("fast.toml"), 2, "hardware fast: memory is 1e+308");
+  Write("good.toml", Machine(""));
+  EXPECT_EQ(with("good.toml").exit_code, 0);
   Refused(with("absent.toml"), 2, "no file that can be read");
   Refused(Plan(absl::StrCat(testing::kSmallModel, " --hardware=nope")), 2, "use one of a100-sxm");
 }
@@ -69,7 +88,13 @@ TEST_F(PlanProgram, SavesAProfileAndPlansIt) {
   Refused(Plan(absl::StrCat("--profile=", profile, " --world_size=2")), 2, "cannot stand beside --profile");
   Write("cut.json", testing::Contents(profile).substr(0, 500));
   Refused(Plan(absl::StrCat("--profile=", File("cut.json"))), 2, "cut off");
-  Refused(Plan(absl::StrCat("--profile=", File("absent.json"))), 3, "absent.json");
+  Refused(Plan(absl::StrCat("--profile=", File("absent.json"))), 2, "absent.json");
+  // Of another job than the flags say.
+  EXPECT_EQ(Plan(absl::StrCat(testing::kSmallModel, " --profile=", profile)).exit_code, 0);
+  for (const char* other : {"--micro_batch=3", "--precision=bf16", "--sequence_length=8", "--accumulation=2",
+                            "--model_config=n_layer=3,n_embd=16,n_head=2,vocab_size=256,n_positions=32"}) {
+    Refused(Plan(absl::StrCat(testing::kSmallModel, " ", other, " --profile=", profile)), 2, "is of another job");
+  }
   Refused(PlanSmall("--save_profile=/absent/x.json"), 2, "/absent/x.json");
 }
 
@@ -93,6 +118,7 @@ TEST_F(PlanProgram, FindsTheLargestThatFits) {
     EXPECT_EQ(with(largest + 1), 4) << what << " " << largest;
   }
   Refused(PlanSmall("--maximize=micro_batch"), 2, "needs --memory_budget");
+  Refused(PlanSmall("--checkpoint=auto --memory_budget=1GiB --prefetch=4"), 2, "--prefetch must be from 0 to 3");
   Refused(PlanSmall("--micro_batch=auto"), 2, "needs --memory_budget");
   Refused(PlanSmall("--micro_batch=many"), 2, "an integer or auto");
   Refused(PlanSmall("--micro_batch=auto --memory_budget=1MiB --maximize=n_layer"), 2, "give one of them");

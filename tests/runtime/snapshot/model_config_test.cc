@@ -18,7 +18,8 @@ TEST(ParseFlatJson, LaysNestedValuesFlat) {
   ASSERT_TRUE(flat.ok()) << flat.status();
   EXPECT_THAT(*flat, ElementsAre(Pair("a", JsonScalar(int64_t{1})), Pair("b.c.0", JsonScalar(true)),
                                  Pair("b.c.1", JsonScalar()), Pair("b.c.2.d", JsonScalar(std::string("x"))),
-                                 Pair("b.e", JsonScalar(-2.5))));
+                                 Pair("b.e", JsonScalar(-2.5)), Pair("f", JsonScalar(EmptyJson())),
+                                 Pair("g", JsonScalar(EmptyJson()))));
 }
 
 TEST(ParseFlatJson, RefusesWhatIsNotOneObject) {
@@ -57,6 +58,20 @@ TEST(ModelConfig, RefusesInOneSentenceWithKeyAndValue) {
     EXPECT_EQ(config.Text(key, "").ok(), std::string(key) == "text");
   }
   EXPECT_EQ(config.Refuse("neg", "divide n_embd").message(), "neg is -1 in c.json; it must divide n_embd");
+}
+
+// Not its fallback: it was given, as something else.
+TEST(ModelConfig, RefusesListsAndObjectsInPlaceOfAValue) {
+  testing::MemoryStorage storage;
+  for (const char* value : {"[2]", "[]", "{}", "{\"a\": 1}", "[[]]"}) {
+    storage.Put("config.json", absl::StrCat("{\"n_layer\": ", value, ", \"eps\": ", value, "}"));
+    auto config = ReadModelConfig(storage, "config.json");
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_FALSE(config->Integer("n_layer", 12, 1, 100).ok()) << value;
+    EXPECT_FALSE(config->Number("eps", 1, 0, 100).ok()) << value;
+    EXPECT_FALSE(config->Text("eps", "").ok()) << value;
+    EXPECT_FALSE(config->Flag("eps", true).ok()) << value;
+  }
 }
 
 TEST(ModelConfig, KnowsWhatNobodyAskedFor) {
