@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
@@ -23,7 +24,7 @@ bool OutputIsTerminal() {
 }  // namespace
 
 std::string FormatDuration(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  const int64_t whole = std::llround(seconds);
   if (whole >= 3600) return absl::StrFormat("%d h %d min", whole / 3600, whole % 3600 / 60);
   if (whole >= 60) return absl::StrFormat("%d min %d s", whole / 60, whole % 60);
   return absl::StrFormat("%d s", whole);

@@ -46,7 +46,11 @@ std::vector<JsonObject> BlockObjects(const JobPlan& job) {
 }
 
 JsonObject PlanObject(const JobPlan& job) {
-  return JsonObject()
+  JsonObject object;
+  if (job.estimate.has_value()) {
+    object.Add("predicted_step_seconds", static_cast<double>(job.estimate->step_ns) * 1e-9);
+  }
+  return object
       .Add("policy", job.plan.policy)
       .Add("layers", static_cast<int64_t>(job.plan.layers.size()))
       .Add("segments", job.plan.segment_count())
