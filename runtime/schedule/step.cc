@@ -325,7 +325,8 @@ class ScheduledStep : public Step {
       return absl::OutOfRangeError(absl::StrCat("step ", input_.step + 1, ": ",
                                                 std::isfinite(loss_) ? "the gradient norm" : "the loss",
                                                 " is not finite; nothing was updated. Lower --learning_rate, raise "
-                                                "--warmup_steps, or look at the data of this step"));
+                                                "--warmup_steps, or look at the data of this step",
+                                                input_.step == 0 ? " and at the weights that it started from" : ""));
     }
     const double clip = optimizer_.clip_norm > 0 ? std::min(1.0, optimizer_.clip_norm / (norm_ + 1e-6)) : 1.0;
     values_.gradient_scale = count > 0 ? clip / count : 0;
