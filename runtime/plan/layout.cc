@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "runtime/plan/board.h"
 
 namespace reprise {
 namespace {
@@ -29,92 +30,32 @@ void FindPeak(const std::vector<LayoutItem>& items, Layout* layout) {
   }
 }
 
-// What is placed, in order of address, apart for each slice of time, so that placing an item looks at its neighbours in
-// time only. Slices come in sizes, each four times the one before, and overlap by half: an item that lives no longer
-// than half a slice lies within one.
-class Board {
- public:
-  struct Entry {
-    int64_t begin, end, first, last;
-  };
-
-  Board(int64_t ticks, size_t items) {
-    const int64_t finest = std::max<int64_t>(static_cast<int64_t>(items) / kItemsASlice, 1);
-    for (int64_t half = ticks / finest / 2 + 1;; half *= 4) {
-      levels_.push_back({half, std::vector<std::vector<Entry>>(static_cast<size_t>(ticks / half + 1))});
-      if (half > ticks) break;
-    }
-  }
-
-  void Add(const Entry& entry) {
-    for (Level& level : levels_) {
-      // Slice s holds the ticks [s - 1, s + 1) * half.
-      const auto first = static_cast<size_t>(entry.first / level.half);
-      const size_t last = std::min(static_cast<size_t>(entry.last / level.half) + 1, level.slices.size() - 1);
-      for (size_t s = first; s <= last; ++s) Insert(entry, &level.slices[s]);
-    }
-  }
-
-  // The lowest address from which `size` bytes are free over all of [first, last].
-  int64_t LowestFree(int64_t size, int64_t first, int64_t last) const {
-    int64_t offset = 0;
-    for (const Entry& entry : Around(first, last)) {
-      if (entry.begin >= offset + size) break;
-      if (entry.end > offset && entry.first <= last && first <= entry.last) offset = entry.end;
-    }
-    return offset;
-  }
-
- private:
-  static constexpr int64_t kItemsASlice = 64;
-
-  struct Level {
-    int64_t half = 1;  // ticks
-    std::vector<std::vector<Entry>> slices;
-  };
-
-  // The entries of the shortest slice that holds all of [first, last].
-  const std::vector<Entry>& Around(int64_t first, int64_t last) const {
-    for (const Level& level : levels_) {
-      const int64_t s = last / level.half;
-      if (s - first / level.half <= 1) return level.slices[static_cast<size_t>(s)];
-    }
-    return levels_.back().slices.front();  // not reached: the longest slice holds every tick
-  }
-
-  static void Insert(const Entry& entry, std::vector<Entry>* entries) {
-    entries->insert(std::upper_bound(entries->begin(), entries->end(), entry,
-                                     [](const Entry& a, const Entry& b) { return a.begin < b.begin; }),
-                    entry);
-  }
-
-  std::vector<Level> levels_;
-};
-
 struct Placement {
   std::vector<int64_t> offsets;
   int64_t bytes = 0;
   size_t top = 0;  // position in the order of an item that ends at `bytes`
+  int64_t work = 0;
 };
 
 // Places items in the order given, each at the lowest address that is free over its lifetime.
-Placement Place(const std::vector<LayoutItem>& items, const std::vector<int32_t>& order, int64_t ticks,
+Placement Place(const std::vector<LayoutItem>& items, const std::vector<int32_t>& order, const Instants& instants,
                 int64_t give_up_at) {
-  Placement result{std::vector<int64_t>(items.size(), 0), 0, 0};
-  Board board(ticks, items.size());
+  Placement result;
+  result.offsets.resize(items.size(), 0);
+  Board board(&instants);
   for (size_t position = 0; position < order.size(); ++position) {
     const auto index = static_cast<size_t>(order[position]);
-    const LayoutItem& item = items[index];
-    const int64_t size = AlignedBytes(item);
-    const int64_t offset = board.LowestFree(size, item.first, item.last);
+    const int64_t size = AlignedBytes(items[index]);
+    const int64_t offset = board.LowestFree(size, index);
     result.offsets[index] = offset;
     if (offset + size > result.bytes) {
       result.bytes = offset + size;
       result.top = position;
     }
-    if (result.bytes >= give_up_at) return result;
-    board.Add({offset, offset + size, item.first, item.last});
+    if (result.bytes >= give_up_at) break;
+    board.Add(offset, offset + size, index);
   }
+  result.work = board.work();
   return result;
 }
 
@@ -140,8 +81,7 @@ constexpr Before kOrders[] = {
 // The best layout so far, and how to try for a better one.
 class Search {
  public:
-  Search(const std::vector<LayoutItem>& items, Layout* layout) : items_(items), layout_(*layout) {
-    for (const LayoutItem& item : items) ticks_ = std::max(ticks_, item.last + 1);
+  Search(const std::vector<LayoutItem>& items, Layout* layout) : items_(items), instants_(items), layout_(*layout) {
     layout_.bytes = INT64_MAX;
   }
 
@@ -174,7 +114,8 @@ class Search {
 
   // Returns where in the order the item stands that ends highest, or that broke off the try.
   size_t Try(const std::vector<int32_t>& order) {
-    Placement placement = Place(items_, order, ticks_, layout_.bytes);
+    Placement placement = Place(items_, order, instants_, layout_.bytes);
+    layout_.work += placement.work;
     if (placement.bytes < layout_.bytes) {
       layout_.bytes = placement.bytes;
       layout_.offsets = std::move(placement.offsets);
@@ -189,8 +130,8 @@ class Search {
   static constexpr int64_t kSlack = 100;          // one percent
 
   const std::vector<LayoutItem>& items_;
+  const Instants instants_;
   Layout& layout_;
-  int64_t ticks_ = 0;
 };
 
 }  // namespace

@@ -29,6 +29,7 @@ struct Layout {
   int64_t bytes = 0;             // end of the highest item
   int64_t largest_live_sum = 0;  // over ticks, of aligned sizes: no layout needs less
   int64_t peak_tick = 0;         // where that sum stands first
+  int64_t work = 0;              // what was looked at and moved to find it: grows like n log n, and the time with it
 };
 
 Layout AssignAddresses(const std::vector<LayoutItem>& items);
