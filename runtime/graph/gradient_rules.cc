@@ -15,10 +15,11 @@ const bool kAdd = RegisterGradient("add", [](GradientBuilder& b, const Node& nod
 const bool kEmbedding = RegisterGradient("embedding", [](GradientBuilder& b, const Node& node) {
   Attributes attributes = node.attributes;
   attributes.Set("vocabulary", b.graph().type(node.inputs[1]).shape[0]);
-  attributes.Set("positions", b.graph().type(node.inputs[2]).shape[0]);
+  const bool has_positions = node.inputs.size() == 3;
+  attributes.Set("positions", has_positions ? b.graph().type(node.inputs[2]).shape[0] : int64_t{0});
   const auto out = b.Emit("embedding_gradient", {node.inputs[0], b.Of(node.outputs[0])}, attributes);
   b.Add(node.inputs[1], out[0]);
-  b.Add(node.inputs[2], out[1]);
+  if (has_positions) b.Add(node.inputs[2], out[1]);
 });
 
 // The kernel adds the gradient that came by the residual path, so that it is read once and rounded once.

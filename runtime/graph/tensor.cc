@@ -28,6 +28,10 @@ Tensor Embedding(Tensor tokens, Tensor token_table, Tensor position_table, int64
                Attributes().Set("sequence_length", sequence_length))[0];
 }
 
+Tensor Embedding(Tensor tokens, Tensor token_table, int64_t sequence_length) {
+  return Apply("embedding", {tokens, token_table}, Attributes().Set("sequence_length", sequence_length))[0];
+}
+
 Tensor LayerNorm(Tensor x, Tensor gain, Tensor bias, double epsilon) {
   return Apply("layer_norm", {x, gain, bias}, Attributes().Set("epsilon", epsilon))[0];
 }

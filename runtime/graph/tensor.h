@@ -46,7 +46,8 @@ std::vector<Tensor> Apply(const std::string& operation, const std::vector<Tensor
 Tensor operator+(Tensor a, Tensor b);                                       // equal types
 Tensor Embedding(Tensor tokens, Tensor token_table, Tensor position_table,  // i32[N], [V,C], [P,C] -> [N,C]
                  int64_t sequence_length);
-Tensor LayerNorm(Tensor x, Tensor gain, Tensor bias, double epsilon);  // [N,C], [C], [C] -> [N,C]
+Tensor Embedding(Tensor tokens, Tensor token_table, int64_t sequence_length);  // i32[N], [V,C] -> [N,C]
+Tensor LayerNorm(Tensor x, Tensor gain, Tensor bias, double epsilon);          // [N,C], [C], [C] -> [N,C]
 
 enum class WeightLayout : uint8_t { kInOut, kOutIn };  // [C,M] as GPT-2 stores it; [M,C]
 Tensor Linear(Tensor x, Tensor weight, Tensor bias, WeightLayout layout = WeightLayout::kInOut);  // [N,C] -> [N,M]

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/tensor/cpu/embedding.cc"
@@ -58,19 +59,24 @@ KernelOr MakeEmbedding(const KernelSpec& spec, const KernelOptions& options) {
   const int64_t width = spec.inputs[1].columns();
   const int64_t length = spec.attributes.Int("sequence_length");
   const bool bfloat16 = IsBFloat16(spec);
-  return MakeFastKernel(
-      spec, [rows, width, length, bfloat16, threads = options.threads](const KernelArguments& arguments) {
-        if (arguments.outputs[0] == nullptr) return;
-        const auto* tokens = Input<int32_t>(arguments, 0);
-        const int64_t row_bytes = width * (bfloat16 ? 2 : 4);
-        ParallelFor(threads, rows, GrainRows(width), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            HWY_DYNAMIC_DISPATCH(AddRows)
-            (bfloat16, arguments.inputs[1] + tokens[i] * row_bytes, arguments.inputs[2] + i % length * row_bytes,
-             arguments.outputs[0] + i * row_bytes, width);
-          }
-        });
-      });
+  return MakeFastKernel(spec, [rows, width, length, bfloat16, has_positions = spec.inputs.size() == 3,
+                               threads = options.threads](const KernelArguments& arguments) {
+    if (arguments.outputs[0] == nullptr) return;
+    const auto* tokens = Input<int32_t>(arguments, 0);
+    const int64_t row_bytes = width * (bfloat16 ? 2 : 4);
+    ParallelFor(threads, rows, GrainRows(width), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const std::byte* token = arguments.inputs[1] + tokens[i] * row_bytes;
+        std::byte* x = arguments.outputs[0] + i * row_bytes;
+        if (has_positions) {
+          HWY_DYNAMIC_DISPATCH(AddRows)
+          (bfloat16, token, arguments.inputs[2] + i % length * row_bytes, x, width);
+        } else {
+          std::memcpy(x, token, static_cast<size_t>(row_bytes));
+        }
+      }
+    });
+  });
 }
 
 // Rows of dx are added up by token and by position. Threads share the columns, not the rows: text has few frequent
@@ -98,7 +104,7 @@ class EmbeddingGradient : public Kernel {
         for (int32_t i = starts[token]; i < starts[token + 1]; ++i) add(order[i]);
       });
     }
-    if (float* table = Output<float>(arguments, 1); table != nullptr) {
+    if (float* table = positions_ > 0 ? Output<float>(arguments, 1) : nullptr; table != nullptr) {
       SumRows(arguments, table, positions_, Accumulates(arguments, 1), [this](int64_t position, auto add) {
         if (position >= length_) return;
         for (int64_t i = position; i < rows_; i += length_) add(i);

@@ -10,15 +10,17 @@ struct Embedding {
   static void Run(const KernelSpec& spec, const KernelArguments& arguments) {
     const auto* tokens = Input<int32_t>(arguments, 0);
     const T* token_table = Input<T>(arguments, 1);
-    const T* position_table = Input<T>(arguments, 2);
+    const T* position_table = spec.inputs.size() == 3 ? Input<T>(arguments, 2) : nullptr;
     T* x = Output<T>(arguments, 0);
     if (x == nullptr) return;
     const int64_t width = spec.inputs[1].columns();
     const int64_t length = spec.attributes.Int("sequence_length");
     for (int64_t i = 0; i < spec.inputs[0].elements(); ++i) {
       for (int64_t c = 0; c < width; ++c) {
-        x[i * width + c] =
-            Rounded<T>(Widened(token_table[tokens[i] * width + c]) + Widened(position_table[i % length * width + c]));
+        const T token = token_table[tokens[i] * width + c];
+        x[i * width + c] = position_table == nullptr
+                               ? token
+                               : Rounded<T>(Widened(token) + Widened(position_table[i % length * width + c]));
       }
     }
   }
@@ -46,7 +48,7 @@ struct EmbeddingGradient {
       }
     };
     sum_rows(0, [&](int64_t i, int64_t token) { return tokens[i] == token; });
-    sum_rows(1, [&](int64_t i, int64_t position) { return i % length == position; });
+    if (spec.outputs.size() == 2) sum_rows(1, [&](int64_t i, int64_t position) { return i % length == position; });
   }
 };
 

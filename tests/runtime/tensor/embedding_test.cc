@@ -19,6 +19,19 @@ TEST(Embedding, AddsTheRowsOfTokenAndPosition) {
   }
 }
 
+TEST(Embedding, WithoutPositionsIsARowOfTheTable) {
+  const KernelSpec spec =
+      MakeSpec("embedding", {{DType::kInt32, {4}}, {DType::kFloat32, {3, 2}}}, Attributes().Set("sequence_length", 2));
+  const KernelSpec gradient =
+      MakeSpec("embedding_gradient", {{DType::kInt32, {4}}, {DType::kFloat32, {4, 2}}}, AttributesOf(2, 3, 0));
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+    EXPECT_EQ(RunKernel(spec, {{2, 0, 1, 2}, {1, 2, 3, 4, 5, 6}}, {.kind = kind})[0], (Values{5, 6, 1, 2, 3, 4, 5, 6}));
+    const std::vector<Values> tables = RunKernel(gradient, {{2, 0, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}}, {.kind = kind});
+    ASSERT_EQ(tables.size(), 1U);
+    EXPECT_EQ(tables[0], (Values{3, 4, 0, 0, 13, 16}));
+  }
+}
+
 TEST(EmbeddingGradient, SumsRepeatedTokensAndLeavesTheOthersZero) {
   const KernelSpec spec =
       MakeSpec("embedding_gradient", {{DType::kInt32, {4}}, {DType::kFloat32, {4, 2}}}, AttributesOf(2, 4, 3));
