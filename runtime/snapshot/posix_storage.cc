@@ -57,6 +57,10 @@ absl::Status WriteError(absl::string_view what, const std::string& path, int err
   return absl::InvalidArgumentError(Sentence(what, path, error));
 }
 
+absl::Status NotRegular(const std::string& path) {
+  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path, ": not a regular file; name another path"));
+}
+
 std::string ParentFolder(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -126,14 +130,31 @@ class PosixFile : public RandomAccessFile {
   const int64_t size_;
 };
 
+// A name beside `path` for a file that is not yet complete; a new one at each call.
+std::string TemporaryName(const std::string& path) {
+  static std::atomic<int> serial = 0;
+  return absl::StrCat(path, ".partial-", getpid(), "-", serial++);
+}
+
+// By which a file without a name can be given one.
+std::string DescriptorPath(int fd) { return absl::StrCat("/proc/self/fd/", fd); }
+
+// A file without a name in `folder`: it is gone with the process, however that ends. Not ok where the file system has
+// no such files, or they could not be named later.
+Descriptor OpenNameless(const std::string& folder) {
+  Descriptor fd(open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+  return fd.ok() && access(DescriptorPath(fd.get()).c_str(), F_OK) == 0 ? std::move(fd) : Descriptor(-1);
+}
+
 class PosixAtomicFile : public AtomicFile {
  public:
+  // `temporary`: the name that the file has until it is finished; empty for a file without a name.
   PosixAtomicFile(std::string path, std::string temporary, Descriptor fd)
       : path_(std::move(path)), temporary_(std::move(temporary)), fd_(std::move(fd)) {}
   PosixAtomicFile(const PosixAtomicFile&) = delete;
   PosixAtomicFile& operator=(const PosixAtomicFile&) = delete;
   ~PosixAtomicFile() override {
-    if (!finished_) unlink(temporary_.c_str());
+    if (!temporary_.empty()) unlink(temporary_.c_str());
   }
 
   absl::Status Append(absl::Span<const std::byte> bytes) override {
@@ -145,9 +166,10 @@ class PosixAtomicFile : public AtomicFile {
   absl::Status Finish() override {
     REPRISE_CHECK(fd_.ok()) << path_ << " is finished";
     if (fsync(fd_.get()) != 0) return WriteError("write", path_, errno);
+    if (temporary_.empty()) RETURN_IF_ERROR(NameTemporarily());
     if (fd_.Close() != 0) return WriteError("write", path_, errno);
     if (rename(temporary_.c_str(), path_.c_str()) != 0) return WriteError("write", path_, errno);
-    finished_ = true;
+    temporary_.clear();
     // The new name has to survive a power cut too. Some network file systems cannot sync a folder: not an error.
     const Descriptor folder(open(ParentFolder(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder.ok()) fsync(folder.get());
@@ -155,17 +177,32 @@ class PosixAtomicFile : public AtomicFile {
   }
 
  private:
+  // A file gets its first name by a link, and a link replaces nothing; a rename does.
+  absl::Status NameTemporarily() {
+    const std::string nameless = DescriptorPath(fd_.get());
+    for (;;) {
+      std::string name = TemporaryName(path_);
+      if (linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+        temporary_ = std::move(name);
+        return absl::OkStatus();
+      }
+      if (errno != EEXIST) return WriteError("write", path_, errno);
+    }
+  }
+
   const std::string path_;
-  const std::string temporary_;
+  std::string temporary_;
   Descriptor fd_;
-  bool finished_ = false;
 };
 
 class PosixLineStream : public LineStream {
  public:
-  PosixLineStream(std::string path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  // `empties`: what is in the file goes when the first line comes.
+  PosixLineStream(std::string path, Descriptor fd, bool empties)
+      : path_(std::move(path)), fd_(std::move(fd)), empties_(empties) {}
 
   absl::Status WriteLine(absl::string_view line) override {
+    if (std::exchange(empties_, false) && ftruncate(fd_.get(), 0) != 0) return WriteError("write", path_, errno);
     buffer_.assign(line.data(), line.size());
     buffer_.push_back('\n');
     const int error = WriteAll(fd_.get(), reinterpret_cast<const std::byte*>(buffer_.data()), buffer_.size());
@@ -175,6 +212,7 @@ class PosixLineStream : public LineStream {
  private:
   const std::string path_;
   const Descriptor fd_;
+  bool empties_;
   std::string buffer_;
 };
 
@@ -197,12 +235,14 @@ class PosixStorageImpl : public Storage {
     if (IsFolder(path)) return WriteError("write", path, EISDIR);
     // The rename at the end would put a file in the place of a device or a pipe.
     struct stat info = {};
-    if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-      return absl::InvalidArgumentError(absl::StrCat("cannot write ", path, ": not a regular file; name another path"));
+    if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return NotRegular(path);
+    if (Descriptor fd = OpenNameless(ParentFolder(path)); fd.ok()) {
+      // A name that is too long must not show at the end only.
+      if (lstat(TemporaryName(path).c_str(), &info) != 0 && errno != ENOENT) return WriteError("write", path, errno);
+      return std::make_unique<PosixAtomicFile>(path, "", std::move(fd));
     }
-    static std::atomic<int> serial = 0;
     for (;;) {
-      std::string temporary = absl::StrCat(path, ".partial-", getpid(), "-", serial++);
+      std::string temporary = TemporaryName(path);
       Descriptor fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
       if (fd.ok()) return std::make_unique<PosixAtomicFile>(path, std::move(temporary), std::move(fd));
       // A killed process of the same number may have left one behind.
@@ -211,10 +251,17 @@ class PosixStorageImpl : public Storage {
   }
 
   absl::StatusOr<std::unique_ptr<LineStream>> OpenLines(const std::string& path, LineStreamMode mode) override {
-    const int how = mode == LineStreamMode::kReplace ? O_TRUNC : 0;
-    Descriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | how, 0666));
-    if (!fd.ok()) return WriteError("write", path, errno);
-    return std::make_unique<PosixLineStream>(path, std::move(fd));
+    // Non-blocking, so that a pipe that no one reads is refused (ENXIO, which a socket gives too) instead of waited
+    // for.
+    Descriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
+    if (!fd.ok()) return errno == ENXIO ? NotRegular(path) : WriteError("write", path, errno);
+    struct stat info = {};
+    if (fstat(fd.get(), &info) != 0) return WriteError("write", path, errno);
+    if (S_ISBLK(info.st_mode)) return NotRegular(path);
+    // A slow reader of a pipe or terminal is waited for.
+    if (fcntl(fd.get(), F_SETFL, O_APPEND) != 0) return WriteError("write", path, errno);
+    const bool empties = mode == LineStreamMode::kReplace && S_ISREG(info.st_mode);
+    return std::make_unique<PosixLineStream>(path, std::move(fd), empties);
   }
 
   bool Exists(const std::string& path) override { return access(path.c_str(), F_OK) == 0; }

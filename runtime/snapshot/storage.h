@@ -40,7 +40,9 @@ class RandomAccessFile {
   virtual absl::Status ReadAt(int64_t offset, absl::Span<std::byte> out) const = 0;
 };
 
-// A file that appears under its name complete or not at all. Dropped without Finish, it leaves no trace.
+// A file that appears under its name complete or not at all. Dropped without Finish, it leaves no trace; nor does a
+// process that is killed, where the file system has files without names (O_TMPFILE), else it leaves
+// NAME.partial-PROCESS-NUMBER.
 class AtomicFile {
  public:
   virtual ~AtomicFile() = default;
@@ -50,7 +52,7 @@ class AtomicFile {
   virtual absl::Status Finish() = 0;
 };
 
-// A file that grows by whole lines, for whoever follows along.
+// A file that grows by whole lines, for whoever follows along. A pipe that has a reader, or a terminal, will do.
 class LineStream {
  public:
   virtual ~LineStream() = default;
@@ -59,6 +61,7 @@ class LineStream {
   virtual absl::Status WriteLine(absl::string_view line) = 0;
 };
 
+// kReplace: what the file held goes when the first line is written, not before.
 enum class LineStreamMode : uint8_t { kReplace, kAppend };
 
 class Storage {

@@ -51,6 +51,7 @@ std::string FormatStep(const StepMetrics& metrics);
 
 class MetricsWriter {
  public:
+  // kReplace: an earlier run's lines stay until the run line is written, so also where this run is refused.
   // kAppend for a resumed run: its own run line follows the steps before it.
   static absl::StatusOr<MetricsWriter> Open(Storage& storage, const std::string& path, LineStreamMode mode);
 

@@ -54,14 +54,17 @@ class MemoryAtomicFile : public AtomicFile {
 
 class MemoryLineStream : public LineStream {
  public:
-  explicit MemoryLineStream(std::shared_ptr<std::string> bytes) : bytes_(std::move(bytes)) {}
+  MemoryLineStream(std::shared_ptr<std::string> bytes, LineStreamMode mode)
+      : bytes_(std::move(bytes)), empties_(mode == LineStreamMode::kReplace) {}
   absl::Status WriteLine(absl::string_view line) override {
+    if (std::exchange(empties_, false)) bytes_->clear();
     absl::StrAppend(bytes_.get(), line, "\n");
     return absl::OkStatus();
   }
 
  private:
   const std::shared_ptr<std::string> bytes_;
+  bool empties_;
 };
 
 class FaultAtomicFile : public AtomicFile {
@@ -126,8 +129,8 @@ absl::StatusOr<std::unique_ptr<AtomicFile>> MemoryStorage::Create(const std::str
 
 absl::StatusOr<std::unique_ptr<LineStream>> MemoryStorage::OpenLines(const std::string& path, LineStreamMode mode) {
   std::shared_ptr<std::string>& bytes = files_[path];
-  if (bytes == nullptr || mode == LineStreamMode::kReplace) bytes = std::make_shared<std::string>();
-  return std::make_unique<MemoryLineStream>(bytes);
+  if (bytes == nullptr) bytes = std::make_shared<std::string>();
+  return std::make_unique<MemoryLineStream>(bytes, mode);
 }
 
 bool MemoryStorage::Exists(const std::string& path) { return files_.count(path) > 0 || IsFolder(path); }

@@ -1,8 +1,11 @@
 #include "runtime/snapshot/storage.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/tools/fault_storage.h"
@@ -71,6 +74,45 @@ TEST(PosixStorage, AtomicFileIsAllOrNothing) {
   EXPECT_THAT(*PosixStorage().List(folder.path()), ElementsAre("a"));
 }
 
+TEST(PosixStorage, AtomicFileOfAKilledProcessIsGone) {
+  const testing::TemporaryFolder folder;
+  const int nameless = open(folder.path().c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (nameless < 0) GTEST_SKIP() << "this file system has no files without names";
+  close(nameless);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto file = PosixStorage().Create(folder.File("a"));
+    if (!file.ok() || !(*file)->Append(Bytes("half")).ok()) _exit(1);
+    raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_THAT(*PosixStorage().List(folder.path()), ElementsAre());
+}
+
+TEST(PosixStorage, AtomicFilesOfOneNameDoNotMeet) {
+  const testing::TemporaryFolder folder;
+  auto one = *PosixStorage().Create(folder.File("a"));
+  auto other = *PosixStorage().Create(folder.File("a"));
+  ASSERT_TRUE(one->Append(Bytes("one")).ok());
+  ASSERT_TRUE(other->Append(Bytes("other")).ok());
+  ASSERT_TRUE(other->Finish().ok());
+  EXPECT_EQ(*ReadWholeFile(PosixStorage(), folder.File("a"), 100), "other");
+  ASSERT_TRUE(one->Finish().ok());
+  EXPECT_EQ(*ReadWholeFile(PosixStorage(), folder.File("a"), 100), "one");
+  EXPECT_THAT(*PosixStorage().List(folder.path()), ElementsAre("a"));
+}
+
+TEST(PosixStorage, NameThatIsTooLongIsRefusedAtOnce) {
+  const testing::TemporaryFolder folder;
+  for (const size_t length : {size_t{255}, size_t{300}}) {
+    const absl::Status status = PosixStorage().Create(folder.File(std::string(length, 'n'))).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << length;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("name too long"));
+  }
+}
+
 TEST(PosixStorage, ErrorsNamePathReasonAndMend) {
   testing::TemporaryFolder folder;
   const absl::Status missing = PosixStorage().Open(folder.File("none")).status();
@@ -122,8 +164,42 @@ TEST(PosixStorage, LinesAreThereAtOnce) {
   auto more = *PosixStorage().OpenLines(path, LineStreamMode::kAppend);
   ASSERT_TRUE(more->WriteLine("two").ok());
   EXPECT_EQ(*ReadWholeFile(PosixStorage(), path, 100), "one\ntwo\n");
-  auto fresh = *PosixStorage().OpenLines(path, LineStreamMode::kReplace);
-  EXPECT_EQ(*ReadWholeFile(PosixStorage(), path, 100), "");
+}
+
+// A run that is refused after it has opened its files must not cost those of an earlier one.
+TEST(PosixStorage, LinesAreReplacedByTheFirstNewOne) {
+  const testing::TemporaryFolder folder;
+  testing::MemoryStorage memory;
+  for (Storage* storage : {&PosixStorage(), static_cast<Storage*>(&memory)}) {
+    const std::string path = folder.File("lines");
+    ASSERT_TRUE(WriteWholeFile(*storage, path, "earlier\n").ok());
+    { auto unused = *storage->OpenLines(path, LineStreamMode::kReplace); }
+    EXPECT_EQ(*ReadWholeFile(*storage, path, 100), "earlier\n");
+    auto lines = *storage->OpenLines(path, LineStreamMode::kReplace);
+    ASSERT_TRUE(lines->WriteLine("one").ok());
+    ASSERT_TRUE(lines->WriteLine("two").ok());
+    EXPECT_EQ(*ReadWholeFile(*storage, path, 100), "one\ntwo\n");
+  }
+}
+
+TEST(PosixStorage, LinesGoToAPipeOnlyIfItIsRead) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.File("pipe");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  for (const LineStreamMode mode : {LineStreamMode::kReplace, LineStreamMode::kAppend}) {
+    const absl::Status status = PosixStorage().OpenLines(path, mode).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("pipe: not a regular file; name another path"));
+  }
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  auto lines = PosixStorage().OpenLines(path, LineStreamMode::kReplace);
+  ASSERT_TRUE(lines.ok()) << lines.status();
+  ASSERT_TRUE((*lines)->WriteLine("one").ok());
+  char text[8] = {};
+  EXPECT_EQ(read(reader, text, sizeof(text)), 4);
+  EXPECT_EQ(std::string(text), "one\n");
+  close(reader);
 }
 
 TEST(PosixStorage, FoldersAreMadeListedRenamedRemoved) {
