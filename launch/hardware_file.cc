@@ -27,16 +27,6 @@ std::vector<std::string> KnownNames() {
   return names;
 }
 
-absl::StatusOr<std::string> PathOf(const std::string& name) {
-  if (absl::StrContains(name, "/") || absl::EndsWith(name, kSuffix)) return name;
-  const std::vector<std::string> known = KnownNames();
-  if (std::find(known.begin(), known.end(), name) != known.end()) {
-    return absl::StrCat(REPRISE_HARDWARE_FOLDER, "/", name, kSuffix);
-  }
-  return absl::InvalidArgumentError(absl::StrCat("--hardware=", name, " is not known; use one of ",
-                                                 absl::StrJoin(known, ", "), ", or the path of a .toml file"));
-}
-
 absl::Status SetNumber(const std::string& path, const std::string& key, const toml::node& node, Hardware* hardware) {
   const std::string place = absl::StrCat(path, ":", node.source().begin.line, ": ");
   std::vector<std::string> names;
@@ -54,8 +44,18 @@ absl::Status SetNumber(const std::string& path, const std::string& key, const to
 
 }  // namespace
 
+absl::StatusOr<std::string> HardwarePath(const std::string& name) {
+  if (absl::StrContains(name, "/") || absl::EndsWith(name, kSuffix)) return name;
+  const std::vector<std::string> known = KnownNames();
+  if (std::find(known.begin(), known.end(), name) != known.end()) {
+    return absl::StrCat(REPRISE_HARDWARE_FOLDER, "/", name, kSuffix);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--hardware=", name, " is not known; use one of ",
+                                                 absl::StrJoin(known, ", "), ", or the path of a .toml file"));
+}
+
 absl::StatusOr<Hardware> ReadHardware(const std::string& name) {
-  ASSIGN_OR_RETURN(const std::string path, PathOf(name));
+  ASSIGN_OR_RETURN(const std::string path, HardwarePath(name));
   ASSIGN_OR_RETURN(const toml::table table, ReadTomlTable("--hardware", path));
   Hardware hardware;
   hardware.name = std::filesystem::path(path).stem().string();

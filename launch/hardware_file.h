@@ -16,6 +16,9 @@ namespace reprise {
 // and a rate that is missing, no number, or not positive.
 absl::StatusOr<Hardware> ReadHardware(const std::string& name);
 
+// The file that it reads; InvalidArgument for a name that is not known.
+absl::StatusOr<std::string> HardwarePath(const std::string& name);
+
 }  // namespace reprise
 
 #endif  // REPRISE_LAUNCH_HARDWARE_FILE_H_

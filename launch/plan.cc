@@ -4,15 +4,19 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "device/affinity.h"
 #include "launch/exit_code.h"
+#include "launch/hardware_file.h"
 #include "launch/job_setup.h"
 #include "launch/machine_choice.h"
 #include "launch/maximize.h"
+#include "launch/output_paths.h"
 #include "launch/plan_text.h"
 #include "launch/plan_trace.h"
 #include "launch/profile_text.h"
@@ -89,17 +93,35 @@ absl::Status PlanSavedProfile(const TrainConfiguration& configuration, const Pla
   return absl::OkStatus();
 }
 
-absl::Status WriteTrace(const JobPlan& job, AtomicFile* file) {
+absl::Status CheckOutputs(const TrainConfiguration& configuration, const PlanRequest& request) {
+  std::vector<FlagPath> inputs = InputPathsOf(configuration);
+  if (!request.hardware.empty()) {
+    ASSIGN_OR_RETURN(std::string path, HardwarePath(request.hardware));
+    inputs.push_back({"--hardware", std::move(path)});
+  }
+  return CheckOutputPaths({{"--trace", configuration.trace}, {"--save_profile", request.save_profile}}, inputs);
+}
+
+// Null where there is no path.
+absl::StatusOr<std::unique_ptr<AtomicFile>> OpenOutput(const std::string& path) {
+  if (path.empty()) return nullptr;
+  return PosixStorage().Create(path);
+}
+
+absl::Status Write(AtomicFile& file, absl::string_view text) {
+  RETURN_IF_ERROR(file.Append({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
+  return file.Finish();
+}
+
+absl::Status WriteTrace(const JobPlan& job, AtomicFile& file) {
   ASSIGN_OR_RETURN(const std::string text, SimulatedTrace(job));
-  RETURN_IF_ERROR(file->Append({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
-  return file->Finish();
+  return Write(file, text);
 }
 
 absl::Status PlanModel(const TrainConfiguration& asked, const PlanRequest& request) {
-  std::unique_ptr<AtomicFile> trace;
-  if (!asked.trace.empty()) {
-    ASSIGN_OR_RETURN(trace, PosixStorage().Create(asked.trace));
-  }
+  RETURN_IF_ERROR(CheckOutputs(asked, request));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> trace, OpenOutput(asked.trace));
+  ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> saved, OpenOutput(request.save_profile));
   const int ranks = request.world_size > 0 ? static_cast<int>(request.world_size) : LauncherRanks();
   // Scratch of some kernels depends on the number of threads.
   int threads = static_cast<int>(asked.threads);
@@ -116,17 +138,17 @@ absl::Status PlanModel(const TrainConfiguration& asked, const PlanRequest& reque
   ASSIGN_OR_RETURN(setup.options.times, TimesForPlan(configuration, request, setup, ranks, threads, kernels));
   ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> job, MakeJobPlan(setup.source.model, setup.options, ranks, kernels));
   ASSIGN_OR_RETURN(const SmallestBudgets smallest, FindSmallestBudgets(*job, kernels));
-  if (!request.save_profile.empty()) {
+  if (saved != nullptr) {
     Profile profile = *job->profile;
     profile.description = absl::StrCat(DescribeJob(setup), kMachinePart, ranks, " ranks on ",
                                        request.hardware.empty() ? "the machine at hand" : request.hardware);
-    RETURN_IF_ERROR(WriteWholeFile(PosixStorage(), request.save_profile, ProfileToJson(profile)));
+    RETURN_IF_ERROR(Write(*saved, ProfileToJson(profile)));
   }
   const std::string out = request.json
                               ? PlanJson(*job, smallest)
                               : absl::StrCat(PlanText(*job), EstimateText(*job), SmallestBudgetsText(*job, smallest));
   std::fputs(out.c_str(), stdout);
-  return trace == nullptr ? absl::OkStatus() : WriteTrace(*job, trace.get());
+  return trace == nullptr ? absl::OkStatus() : WriteTrace(*job, *trace);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "launch/command_line.h"
 #include "launch/exit_code.h"
 #include "launch/flags.h"
+#include "launch/output_paths.h"
 #include "launch/report_page.h"
 
 namespace reprise {
@@ -26,6 +27,7 @@ absl::Status MakeReport(absl::Span<const std::string> arguments) {
   }
   if (metrics.empty()) return absl::InvalidArgumentError("--metrics is needed: the file that a run has written");
   if (output.empty()) return absl::InvalidArgumentError("--output is needed: the HTML file to write");
+  RETURN_IF_ERROR(CheckOutputPaths({{"--output", output}}, {{"--metrics", metrics}, {"--trace", trace}}));
   Storage& storage = PosixStorage();
   ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> file, storage.Create(output));
   ASSIGN_OR_RETURN(const std::string library, ReadChartLibrary(storage));

@@ -20,6 +20,7 @@
 #include "launch/job_setup.h"
 #include "launch/machine_choice.h"
 #include "launch/maximize.h"
+#include "launch/output_paths.h"
 #include "launch/plan_text.h"
 #include "launch/profile_text.h"
 #include "launch/progress.h"
@@ -53,6 +54,7 @@ class TrainingRun {
 
   absl::Status Run() {
     RETURN_IF_ERROR(CheckSameOnAllRanks(communicator_, ToToml(c_)));
+    RETURN_IF_ERROR(Agree(communicator_, CheckOutputs()));
     ChooseThreads();
     RETURN_IF_ERROR(ChooseMicroBatch());
     RETURN_IF_ERROR(Agree(communicator_, Prepare()));
@@ -175,6 +177,16 @@ class TrainingRun {
     RETURN_IF_ERROR(checkpoint_->Check(expected_));
     leftover_ = checkpoint_->Leftover(expected_);
     return absl::OkStatus();
+  }
+
+  // Only rank 0 writes.
+  absl::Status CheckOutputs() const {
+    if (!first_) return absl::OkStatus();
+    const FlagPath outputs[] = {{"--metrics", c_.metrics},
+                                {"--trace", c_.trace},
+                                {"--report", c_.report},
+                                {"--dump_gradients", c_.dump_gradients}};
+    return CheckOutputPaths(outputs, InputPathsOf(c_));
   }
 
   // Outputs are opened before the first step: a path that cannot be written must not cost a day.
