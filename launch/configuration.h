@@ -90,8 +90,10 @@ struct TrainConfiguration {
   // Snapshots and outputs.
   std::string snapshot_dir;
   int64_t snapshot_every = 0;
-  std::string resume = "none";  // none, auto, a path
-  std::string export_folder;    // --export
+  std::string resume = "none";            // none, auto, a path
+  std::string export_folder;              // --export
+  std::string export_dtype = "fp32";      // fp32, bf16
+  ByteCount export_part_size{5LL << 30};  // of one file of it
   std::string dump_gradients;
   std::string metrics;
   std::string trace;

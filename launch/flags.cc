@@ -94,6 +94,8 @@ SETTING(std::string, snapshot_dir, "folder of saved training states");
 SETTING(int64_t, snapshot_every, "steps between snapshots");
 SETTING(std::string, resume, "none, auto, or a snapshot");
 ABSL_FLAG(std::string, export, reprise::Defaults().export_folder, "folder for a Hugging Face checkpoint at the end");
+SETTING(std::string, export_dtype, "fp32 or bf16: of what --export writes");
+SETTING(reprise::ByteCount, export_part_size, "most bytes of one file of --export (KiB, MiB, GiB)");
 SETTING(std::string, dump_gradients, "safetensors file for the last step's whole, unclipped gradients");
 SETTING(std::string, metrics, "JSON Lines file, one object a step");
 SETTING(std::string, trace, "Chrome trace JSON file");
@@ -170,6 +172,8 @@ constexpr Setting kSettings[] = {
     {"snapshot_every", kOutput, &C::snapshot_every},
     {"resume", kOutput, &C::resume},
     {"export", kOutput, &C::export_folder},
+    {"export_dtype", kOutput, &C::export_dtype},
+    {"export_part_size", kOutput, &C::export_part_size},
     {"dump_gradients", kOutput, &C::dump_gradients},
     {"metrics", kOutput, &C::metrics},
     {"trace", kOutput, &C::trace},

@@ -15,8 +15,7 @@ absl::Status RefuseNotBuilt(const TrainConfiguration& c) {
   };
   const bool resumes = c.resume != "none" && (c.resume != "auto" || !c.snapshot_dir.empty());
   const Refusal refusals[] = {
-      {c.model == "llama", "--model=llama", "gpt2 is"},
-      {c.model == "vit", "--model=vit", "gpt2 is"},
+      {c.model == "vit", "--model=vit", "gpt2, llama and qwen2 are"},
       {c.data_format == "idx", "--data_format=idx", "text, u16 and llmc are"},
       {!c.freeze.empty(), "--freeze", "every parameter is trained"},
       {c.replicas > 1, "--replicas above 1", "every rank holds one shard of one model"},
@@ -27,7 +26,6 @@ absl::Status RefuseNotBuilt(const TrainConfiguration& c) {
       {!c.snapshot_dir.empty(), "--snapshot_dir", "leave it out"},
       {c.snapshot_every > 0, "--snapshot_every", "leave it out"},
       {resumes, "--resume of a snapshot", "use none"},
-      {!c.export_folder.empty(), "--export", "leave it out"},
   };
   for (const Refusal& refusal : refusals) {
     if (refusal.asked) {

@@ -50,8 +50,7 @@ JsonObject PlanObject(const JobPlan& job) {
   if (job.estimate.has_value()) {
     object.Add("predicted_step_seconds", static_cast<double>(job.estimate->step_ns) * 1e-9);
   }
-  return object
-      .Add("policy", job.plan.policy)
+  return object.Add("policy", job.plan.policy)
       .Add("layers", static_cast<int64_t>(job.plan.layers.size()))
       .Add("segments", job.plan.segment_count())
       .Add("offloaded_boundaries", job.plan.offloaded_boundaries())

@@ -16,6 +16,7 @@
 #include "device/affinity.h"
 #include "device/host_memory.h"
 #include "launch/exit_code.h"
+#include "launch/export.h"
 #include "launch/gradient_file.h"
 #include "launch/job_setup.h"
 #include "launch/machine_choice.h"
@@ -85,6 +86,10 @@ class TrainingRun {
       progress.Step(metrics);
     }
     if (first_) progress.Note(table_.Text(job_->plan(), UncheckpointedPeak()));
+    if (!c_.export_folder.empty()) {
+      RETURN_IF_ERROR(Export(storage_, c_, setup_.source, communicator_, *job_));
+      progress.Note(absl::StrCat("exported: ", c_.export_folder));
+    }
     if (c_.report.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(Agree(communicator_, report_.has_value() ? report_->Write() : absl::OkStatus()));
     progress.Note(absl::StrCat("report: ", c_.report));
@@ -140,7 +145,7 @@ class TrainingRun {
     rate_ = {.base = c_.learning_rate,
              .minimum = c_.min_learning_rate,
              .warmup_steps = c_.warmup_steps,
-             .steps = steps_,
+             .steps = std::max<int64_t>(steps_, 1),
              .decay = decay};
     RETURN_IF_ERROR(Validate(rate_));
     if (c_.init.empty()) return absl::OkStatus();
@@ -192,6 +197,7 @@ class TrainingRun {
   // Outputs are opened before the first step: a path that cannot be written must not cost a day.
   absl::Status OpenOutputs() {
     if (!first_) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckExport(storage_, c_));
     if (!c_.metrics.empty()) {
       ASSIGN_OR_RETURN(MetricsWriter metrics, MetricsWriter::Open(storage_, c_.metrics, LineStreamMode::kReplace));
       metrics_.emplace(std::move(metrics));

@@ -192,13 +192,18 @@ absl::Status CheckMachine(TrainConfiguration* c) {
 
 absl::Status CheckSnapshots(const TrainConfiguration& c) {
   RETURN_IF_ERROR(Between("snapshot_every", c.snapshot_every, 0, kMostSteps));
+  RETURN_IF_ERROR(OneOf("export_dtype", c.export_dtype, {"fp32", "bf16"}));
+  if (c.export_part_size.bytes <= 0) return Wrong("export_part_size", "must be at least a byte");
   if (c.resume.empty()) return Wrong("resume", "takes none, auto, or the path of a snapshot");
   return absl::OkStatus();
 }
 
 absl::Status CheckNeeded(const TrainConfiguration& c) {
   if (c.data.empty()) return Wrong("data", "is needed: the file or folder to train on");
-  if (c.steps == 0 && c.epochs == 0) return Wrong("steps", "or --epochs is needed: how long to train");
+  // Without a step the model is exported as it starts.
+  if (c.steps == 0 && c.epochs == 0 && c.export_folder.empty()) {
+    return Wrong("steps", "or --epochs is needed: how long to train");
+  }
   return absl::OkStatus();
 }
 

@@ -1,76 +1,59 @@
 #include "models/registry.h"
 
-#include <utility>
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/nearest_name.h"
 #include "base/status_macros.h"
-#include "models/gpt2.h"
+#include "models/config_json.h"
+#include "models/sources.h"
 
 namespace reprise {
 namespace {
 
-constexpr int64_t kMaximumSize = int64_t{1} << 31;
+constexpr char kDefault[] = "gpt2";
 
-// Options of GPT2Config that change the function, with the only value that is computed here.
-absl::Status RefuseOtherFunctions(ModelConfig& config) {
-  ASSIGN_OR_RETURN(const std::string type, config.Text("model_type", "gpt2"));
-  if (type != "gpt2") return config.Refuse("model_type", "be gpt2, the one model that is built");
-  ASSIGN_OR_RETURN(const std::string activation, config.Text("activation_function", "gelu_new"));
-  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
-    return config.Refuse("activation_function", "be gelu_new");
-  }
-  const std::pair<const char*, bool> flags[] = {{"scale_attn_weights", true},
-                                                {"scale_attn_by_inverse_layer_idx", false},
-                                                {"reorder_and_upcast_attn", false},
-                                                {"add_cross_attention", false},
-                                                {"tie_word_embeddings", true}};
-  for (const auto& [key, only] : flags) {
-    ASSIGN_OR_RETURN(const bool value, config.Flag(key, only));
-    if (value != only)
-      return config.Refuse(key,
-                           absl::StrCat("be ", only ? "true" : "false", ", which is all that this model computes"));
-  }
-  return absl::OkStatus();
-}
+struct Entry {
+  const char* name;          // and the model_type of its config.json
+  const char* architecture;  // the class of Transformers that opens it
+  absl::StatusOr<ModelSource> (*build)(ModelConfig& config, const ModelOptions& options);
+};
+constexpr Entry kModels[] = {{kDefault, "GPT2LMHeadModel", BuildGpt2}};
 
-// A config.json holds much that no model here reads; a flag does not.
-absl::Status RefuseUnknownKeys(const ModelConfig& config) {
-  const std::vector<std::string> unread = config.UnreadKeys();
-  if (config.source() != "--model_config" || unread.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--model_config: gpt2 has no setting \"", unread.front(), "\"",
-                   DidYouMean(unread.front(), {"n_layer", "n_embd", "n_head", "n_inner", "n_positions", "vocab_size",
-                                               "layer_norm_epsilon", "initializer_range"})));
-}
-
-absl::StatusOr<ModelSource> BuildGpt2(ModelConfig& config, const ModelOptions& options) {
-  Gpt2Config c;
-  ASSIGN_OR_RETURN(c.vocab_size, config.Integer("vocab_size", c.vocab_size, 1, kMaximumSize));
-  ASSIGN_OR_RETURN(c.n_positions, config.Integer("n_positions", c.n_positions, 1, kMaximumSize));
-  ASSIGN_OR_RETURN(c.n_embd, config.Integer("n_embd", c.n_embd, 1, kMaximumSize));
-  ASSIGN_OR_RETURN(c.n_layer, config.Integer("n_layer", c.n_layer, 1, 100000));
-  ASSIGN_OR_RETURN(c.n_head, config.Integer("n_head", c.n_head, 1, kMaximumSize));
-  ASSIGN_OR_RETURN(c.n_inner, config.Integer("n_inner", 0, 1, kMaximumSize));
-  ASSIGN_OR_RETURN(c.layer_norm_epsilon, config.Number("layer_norm_epsilon", c.layer_norm_epsilon, 1e-30, 1));
-  ASSIGN_OR_RETURN(c.initializer_range, config.Number("initializer_range", c.initializer_range, 0, 1e6));
-  RETURN_IF_ERROR(RefuseOtherFunctions(config));
-  // Before the sizes are judged: a mistyped n_head would leave its default to be blamed.
-  RETURN_IF_ERROR(RefuseUnknownKeys(config));
-  c.dropout = options.dropout;
-  RETURN_IF_ERROR(Validate(c));
-  return ModelSource{Gpt2(c), {.prefix = "transformer.", .tied = {{"lm_head.weight", "transformer.wte.weight"}}}};
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kModels) names.emplace_back(entry.name);
+  return names;
 }
 
 }  // namespace
 
+absl::Status RefuseUnknownKeys(const std::string& model, const ModelConfig& config) {
+  const std::vector<std::string> unread = config.UnreadKeys();
+  if (config.source() != "--model_config" || unread.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--model_config: ", model, " has no setting \"", unread.front(), "\"",
+                                                 DidYouMean(unread.front(), config.AskedKeys())));
+}
+
 absl::StatusOr<ModelSource> BuildModel(const std::string& name, ModelConfig& config, const ModelOptions& options) {
-  if (name != "gpt2") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model=\"", name, "\" is not known; use gpt2", DidYouMean(name, {"gpt2"})));
+  ASSIGN_OR_RETURN(const std::string type, config.Text("model_type", name));
+  if (name != kDefault && type != name) {
+    return config.Refuse("model_type", absl::StrCat("be ", name, ", as --model says"));
   }
-  return BuildGpt2(config, options);
+  const auto* const entry =
+      std::find_if(std::begin(kModels), std::end(kModels), [&](const Entry& e) { return type == e.name; });
+  if (entry != std::end(kModels)) {
+    ASSIGN_OR_RETURN(ModelSource source, entry->build(config, options));
+    source.config_json = ConfigJson(config, entry->name, entry->architecture);
+    return source;
+  }
+  const std::string known = absl::StrJoin(Names(), ", ");
+  if (config.Has("model_type")) return config.Refuse("model_type", absl::StrCat("be one of ", known));
+  return absl::InvalidArgumentError(
+      absl::StrCat("model=\"", name, "\" is not known; use one of ", known, DidYouMean(name, Names())));
 }
 
 }  // namespace reprise

@@ -17,10 +17,12 @@ struct ModelOptions {
   double dropout = 0;
 };
 
-// A model, and how its parameters are called in a Hugging Face folder beside their own names.
+// A model, how its parameters are called in a Hugging Face folder beside their own names, and the config.json of such a
+// folder.
 struct ModelSource {
   Model model;
   CheckpointOptions checkpoint;
+  std::string config_json = {};
 };
 
 // InvalidArgument for a name that is not known, sizes that do not fit, and options that a configuration asks for and

@@ -52,17 +52,24 @@ absl::Status ModelConfig::Refuse(const std::string& key, absl::string_view what)
 absl::StatusOr<int64_t> ModelConfig::Integer(const std::string& key, int64_t fallback, int64_t minimum,
                                              int64_t maximum) {
   ASSIGN_OR_RETURN(const JsonScalar* value, Ask(key));
-  if (value == nullptr) return fallback;
+  if (value == nullptr) {
+    if (fallback >= minimum && fallback <= maximum) answers_[key] = fallback;
+    return fallback;
+  }
   const auto* integer = std::get_if<int64_t>(value);
   if (integer == nullptr || *integer < minimum || *integer > maximum) {
     return Refuse(key, absl::StrCat("be a whole number from ", minimum, " to ", maximum));
   }
+  answers_[key] = *integer;
   return *integer;
 }
 
 absl::StatusOr<double> ModelConfig::Number(const std::string& key, double fallback, double minimum, double maximum) {
   ASSIGN_OR_RETURN(const JsonScalar* value, Ask(key));
-  if (value == nullptr) return fallback;
+  if (value == nullptr) {
+    answers_[key] = fallback;
+    return fallback;
+  }
   const auto* integer = std::get_if<int64_t>(value);
   const auto* number = std::get_if<double>(value);
   const double result = integer != nullptr ? static_cast<double>(*integer) : number != nullptr ? *number : 0.0;
@@ -70,20 +77,27 @@ absl::StatusOr<double> ModelConfig::Number(const std::string& key, double fallba
   if ((integer == nullptr && number == nullptr) || !(result >= minimum && result <= maximum)) {
     return Refuse(key, absl::StrCat("be a number from ", minimum, " to ", maximum));
   }
+  answers_[key] = result;
   return result;
 }
 
 absl::StatusOr<bool> ModelConfig::Flag(const std::string& key, bool fallback) {
   ASSIGN_OR_RETURN(const JsonScalar* value, Ask(key));
-  if (value == nullptr) return fallback;
-  if (const bool* flag = std::get_if<bool>(value)) return *flag;
+  const bool* flag = value == nullptr ? &fallback : std::get_if<bool>(value);
+  if (flag != nullptr) {
+    answers_[key] = *flag;
+    return *flag;
+  }
   return Refuse(key, "be true or false");
 }
 
 absl::StatusOr<std::string> ModelConfig::Text(const std::string& key, const std::string& fallback) {
   ASSIGN_OR_RETURN(const JsonScalar* value, Ask(key));
-  if (value == nullptr) return fallback;
-  if (const auto* text = std::get_if<std::string>(value)) return *text;
+  const std::string* text = value == nullptr ? &fallback : std::get_if<std::string>(value);
+  if (text != nullptr) {
+    answers_[key] = *text;
+    return *text;
+  }
   return Refuse(key, "be text");
 }
 
@@ -96,9 +110,11 @@ std::vector<std::string> ModelConfig::UnreadKeys() const {
 }
 
 absl::StatusOr<ModelConfig> ReadModelConfig(Storage& storage, const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(storage, path, kMaxConfigBytes));
+  ASSIGN_OR_RETURN(std::string text, ReadWholeFile(storage, path, kMaxConfigBytes));
   ASSIGN_OR_RETURN(FlatJson values, ParseFlatJson(text, path));
-  return ModelConfig(std::move(values), path);
+  ModelConfig config(std::move(values), path);
+  config.set_text(std::move(text));
+  return config;
 }
 
 absl::StatusOr<ModelConfig> ParseModelConfigFlag(Storage& storage, const std::string& text) {

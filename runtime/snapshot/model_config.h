@@ -31,6 +31,12 @@ class ModelConfig {
   ModelConfig(FlatJson values, std::string source) : values_(std::move(values)), source_(std::move(source)) {}
 
   const FlatJson& values() const { return values_; }
+  // What was asked for, with what was answered; without the keys that are absent and whose fallback is none of their
+  // values.
+  const FlatJson& answers() const { return answers_; }
+  // The JSON that it was read from; empty for one of --model_config.
+  const std::string& text() const { return text_; }
+  void set_text(std::string text) { text_ = std::move(text); }
   const std::string& source() const { return source_; }
   bool Has(const std::string& key) const;  // there, and not null
 
@@ -44,6 +50,7 @@ class ModelConfig {
   absl::Status Refuse(const std::string& key, absl::string_view what) const;
 
   std::vector<std::string> UnreadKeys() const;
+  std::vector<std::string> AskedKeys() const { return {read_.begin(), read_.end()}; }
 
  private:
   // The value, or null where the fallback stands. A list or an object is a value of the wrong type.
@@ -51,7 +58,9 @@ class ModelConfig {
 
   FlatJson values_;
   std::string source_ = "the default configuration";
+  std::string text_;
   std::set<std::string> read_;
+  FlatJson answers_;
 };
 
 // A config.json.

@@ -154,12 +154,14 @@ std::pair<int32_t, const UnitParameter*> TrainingJob::Locate(const Parameter& pa
   return {};
 }
 
-absl::Status TrainingJob::Collect(const Unit& unit, const UnitParameter& p, const float* shard, absl::Span<float> out) {
+absl::Status TrainingJob::Collect(const Unit& unit, const UnitParameter& p, const float* shard, int64_t first,
+                                  absl::Span<float> out) {
+  const int64_t from = p.offset + first;  // in the unit
   for (int rank = 0; rank < communicator_.size(); ++rank) {
-    const int64_t begin = std::max(p.offset, rank * unit.shard_elements);
-    const int64_t end = std::min(p.end(), (rank + 1) * unit.shard_elements);
+    const int64_t begin = std::max(from, rank * unit.shard_elements);
+    const int64_t end = std::min(from + static_cast<int64_t>(out.size()), (rank + 1) * unit.shard_elements);
     if (begin >= end) continue;
-    float* to = out.data() + (begin - p.offset);
+    float* to = out.data() + (begin - from);
     const size_t bytes = static_cast<size_t>(end - begin) * sizeof(float);
     if (rank == communicator_.rank()) std::memcpy(to, shard + (begin - rank * unit.shard_elements), bytes);
     RETURN_IF_ERROR(
@@ -169,16 +171,21 @@ absl::Status TrainingJob::Collect(const Unit& unit, const UnitParameter& p, cons
 }
 
 absl::Status TrainingJob::ReadParameter(const Parameter& parameter, absl::Span<float> out) {
+  return ReadParameterRange(parameter, 0, out);
+}
+
+absl::Status TrainingJob::ReadParameterRange(const Parameter& parameter, int64_t first, absl::Span<float> out) {
+  REPRISE_CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= parameter.elements()) << parameter.name();
   const auto [unit, place] = Locate(parameter);
   const UnitState& state = plan_->schedule.unit_states[static_cast<size_t>(unit)];
   return Collect(plan_->units.units[static_cast<size_t>(unit)], *place,
-                 reinterpret_cast<const float*>(Address(state.master_shard)), out);
+                 reinterpret_cast<const float*>(Address(state.master_shard)), first, out);
 }
 
 absl::Status TrainingJob::ReadGradient(const Parameter& parameter, double factor, absl::Span<float> out) {
   const auto [unit, place] = Locate(parameter);
   RETURN_IF_ERROR(
-      Collect(plan_->units.units[static_cast<size_t>(unit)], *place, step_->gradient_shard(unit).data(), out));
+      Collect(plan_->units.units[static_cast<size_t>(unit)], *place, step_->gradient_shard(unit).data(), 0, out));
   for (float& value : out) value = static_cast<float>(value * factor);
   return absl::OkStatus();
 }

@@ -59,6 +59,8 @@ class TrainingJob {
   // Whole, on every rank; collective. The gradients are those of the last Step, summed over ranks and micro-batches and
   // multiplied by `factor`; valid until the next Step or Evaluate.
   absl::Status ReadParameter(const Parameter& parameter, absl::Span<float> out);
+  // Elements [first, first + out.size()) of it.
+  absl::Status ReadParameterRange(const Parameter& parameter, int64_t first, absl::Span<float> out);
   absl::Status ReadGradient(const Parameter& parameter, double factor, absl::Span<float> out);
 
  private:
@@ -67,8 +69,9 @@ class TrainingJob {
   absl::Status TakeMemory(const MachineOptions& machine);
   // Brings the copies in the compute type up to date with the masters.
   absl::Status Publish();
-  // Copies [p.offset, p.end()) of a unit from the ranks that own each part.
-  absl::Status Collect(const Unit& unit, const UnitParameter& p, const float* shard, absl::Span<float> out);
+  // Copies elements of a parameter, from `first` on, from the ranks that own each part of its unit.
+  absl::Status Collect(const Unit& unit, const UnitParameter& p, const float* shard, int64_t first,
+                       absl::Span<float> out);
   std::pair<int32_t, const UnitParameter*> Locate(const Parameter& parameter) const;
 
   Communicator& communicator_;
