@@ -40,15 +40,17 @@ class Fuser {
     const Node* producer = Producer(value);
     return producer != nullptr && producer->operation == operation ? producer : nullptr;
   }
+  static bool IsNorm(const Node& node) { return node.operation == "layer_norm" || node.operation == "rms_norm"; }
+  static bool IsGelu(const Node& node) { return node.operation == "gelu" || node.operation == "gelu_erf"; }
   bool UsedOnce(ValueId value) const { return uses_[Index(value)] == 1; }
 
   // The producer that `node` swallows, or null.
   const Node* Swallows(const Node& node) const {
-    if (node.operation == "gelu" && UsedOnce(node.inputs[0])) {
+    if (IsGelu(node) && UsedOnce(node.inputs[0])) {
       const Node* linear = ProducerNamed(node.inputs[0], "linear");
       return linear != nullptr && linear->inputs.size() == 3 ? linear : nullptr;
     }
-    if (node.operation == "layer_norm") {
+    if (IsNorm(node)) {
       const Node* add = ProducerNamed(node.inputs[0], "add");
       return add != nullptr && FirstReader(add->outputs[0]) == &node ? add : nullptr;
     }
@@ -89,17 +91,16 @@ class Fuser {
     const Node* swallowed = Swallows(node);
     if (swallowed == nullptr) {
       Bind(node.outputs, to_.AddNode(node.operation, Mapped(node.inputs), node.attributes));
-    } else if (node.operation == "gelu") {
+    } else if (IsGelu(node)) {
       const std::vector<ValueId> in = Mapped(swallowed->inputs);
       const ValueId product = to_.AddNode("linear", {in[0], in[1]}, swallowed->attributes)[0];
-      Bind(node.outputs, to_.AddNode("bias_gelu", {product, in[2]}));
-    } else if (node.operation == "layer_norm") {
-      const std::vector<ValueId> terms = Mapped(swallowed->inputs);
-      const std::vector<ValueId> in = Mapped({node.inputs[1], node.inputs[2]});
-      const std::vector<ValueId> out =
-          to_.AddNode("add_layer_norm", {terms[0], terms[1], in[0], in[1]}, node.attributes);
+      Bind(node.outputs, to_.AddNode("bias_" + node.operation, {product, in[2]}));
+    } else if (IsNorm(node)) {
+      std::vector<ValueId> in = Mapped(swallowed->inputs);
+      for (size_t i = 1; i < node.inputs.size(); ++i) in.push_back(mapped_[Index(node.inputs[i])]);
+      const std::vector<ValueId> out = to_.AddNode("add_" + node.operation, std::move(in), node.attributes);
       mapped_[Index(swallowed->outputs[0])] = out[0];
-      Bind(node.outputs, {out[1], out[2], out[3]});
+      Bind(node.outputs, {out.begin() + 1, out.end()});
     } else {
       const ValueId x = Mapped(swallowed->inputs)[0];
       const ValueId r = Mapped(node.inputs)[0];

@@ -2,7 +2,9 @@
 // anything is derived from it, so that forward, recompute and backward replay the same kernels.
 //
 //   linear(x, w, b); gelu        ->  linear(x, w); bias_gelu(., b)
+//   linear(x, w, b); gelu_erf    ->  linear(x, w); bias_gelu_erf(., b)
 //   add(a, b); layer_norm        ->  add_layer_norm(a, b)
+//   add(a, b); rms_norm          ->  add_rms_norm(a, b)
 //   dropout(x); add(r, .)        ->  dropout_add(x, r)
 #ifndef REPRISE_RUNTIME_GRAPH_FUSION_H_
 #define REPRISE_RUNTIME_GRAPH_FUSION_H_

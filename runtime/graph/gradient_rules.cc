@@ -1,5 +1,7 @@
 // Gradient rules of the operations in runtime/tensor/operations.
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/graph/gradient.h"
 
@@ -47,6 +49,27 @@ const bool kAddLayerNorm = RegisterGradient("add_layer_norm", [](GradientBuilder
   b.Add(node.inputs[1], b.Of(sum));
 });
 
+void RmsNormGradient(GradientBuilder& b, const Node& node, ValueId x, ValueId gain, ValueId rstd, ValueId dy) {
+  std::vector<ValueId> inputs = {x, gain, rstd, dy};
+  if (const ValueId residual = b.Take(x); residual != kNoValue) inputs.push_back(residual);
+  const auto out = b.Emit("rms_norm_gradient", std::move(inputs), node.attributes);
+  b.Add(x, out[0]);
+  b.Add(gain, out[1]);
+}
+
+const bool kRmsNorm = RegisterGradient("rms_norm", [](GradientBuilder& b, const Node& node) {
+  RmsNormGradient(b, node, node.inputs[0], node.inputs[1], node.outputs[1], b.Of(node.outputs[0]));
+});
+
+const bool kAddRmsNorm = RegisterGradient("add_rms_norm", [](GradientBuilder& b, const Node& node) {
+  const ValueId sum = node.outputs[0];
+  if (b.Of(node.outputs[1]) != kNoValue) {
+    RmsNormGradient(b, node, sum, node.inputs[2], node.outputs[2], b.Of(node.outputs[1]));
+  }
+  b.Add(node.inputs[0], b.Of(sum));
+  b.Add(node.inputs[1], b.Of(sum));
+});
+
 const bool kLinear = RegisterGradient("linear", [](GradientBuilder& b, const Node& node) {
   const ValueId dy = b.Of(node.outputs[0]);
   if (b.Needs(node.inputs[1])) {
@@ -58,20 +81,45 @@ const bool kLinear = RegisterGradient("linear", [](GradientBuilder& b, const Nod
   }
 });
 
-const bool kBiasGelu = RegisterGradient("bias_gelu", [](GradientBuilder& b, const Node& node) {
-  const auto out = b.Emit("bias_gelu_gradient", {node.inputs[0], node.inputs[1], b.Of(node.outputs[0])});
+// Both forms of GELU: `name` and name_gradient.
+bool RegisterGelu(const std::string& name) {
+  return RegisterGradient(name, [gradient = name + "_gradient"](GradientBuilder& b, const Node& node) {
+    b.Add(node.inputs[0], b.Emit(gradient, {node.inputs[0], b.Of(node.outputs[0])})[0]);
+  });
+}
+
+bool RegisterBiasGelu(const std::string& name) {
+  return RegisterGradient(name, [gradient = name + "_gradient"](GradientBuilder& b, const Node& node) {
+    const auto out = b.Emit(gradient, {node.inputs[0], node.inputs[1], b.Of(node.outputs[0])});
+    b.Add(node.inputs[0], out[0]);
+    b.Add(node.inputs[1], out[1]);
+  });
+}
+
+const bool kGelu = RegisterGelu("gelu") && RegisterGelu("gelu_erf") &&  //
+                   RegisterBiasGelu("bias_gelu") && RegisterBiasGelu("bias_gelu_erf");
+
+const bool kSiluMultiply = RegisterGradient("silu_multiply", [](GradientBuilder& b, const Node& node) {
+  const auto out = b.Emit("silu_multiply_gradient", {node.inputs[0], node.inputs[1], b.Of(node.outputs[0])});
   b.Add(node.inputs[0], out[0]);
   b.Add(node.inputs[1], out[1]);
 });
 
-const bool kGelu = RegisterGradient("gelu", [](GradientBuilder& b, const Node& node) {
-  b.Add(node.inputs[0], b.Emit("gelu_gradient", {node.inputs[0], b.Of(node.outputs[0])})[0]);
+// A rotation's gradient is the rotation back.
+const bool kRotary = RegisterGradient("rotary", [](GradientBuilder& b, const Node& node) {
+  std::vector<ValueId> inputs = node.inputs;
+  inputs[0] = b.Of(node.outputs[0]);
+  Attributes attributes = node.attributes;
+  attributes.Set("inverse", 1 - node.attributes.Int("inverse"));
+  b.Add(node.inputs[0], b.Emit("rotary", std::move(inputs), attributes)[0]);
 });
 
+// Of the packed form or of q, k and v: a gradient for each input.
 const bool kAttention = RegisterGradient("attention", [](GradientBuilder& b, const Node& node) {
-  b.Add(node.inputs[0],
-        b.Emit("attention_gradient", {node.inputs[0], node.outputs[0], node.outputs[1], b.Of(node.outputs[0])},
-               node.attributes)[0]);
+  std::vector<ValueId> inputs = node.inputs;
+  inputs.insert(inputs.end(), {node.outputs[0], node.outputs[1], b.Of(node.outputs[0])});
+  const auto out = b.Emit("attention_gradient", std::move(inputs), node.attributes);
+  for (size_t i = 0; i < out.size(); ++i) b.Add(node.inputs[i], out[i]);
 });
 
 // The mask is drawn again: nothing is saved.

@@ -36,6 +36,10 @@ Tensor LayerNorm(Tensor x, Tensor gain, Tensor bias, double epsilon) {
   return Apply("layer_norm", {x, gain, bias}, Attributes().Set("epsilon", epsilon))[0];
 }
 
+Tensor RmsNorm(Tensor x, Tensor gain, double epsilon) {
+  return Apply("rms_norm", {x, gain}, Attributes().Set("epsilon", epsilon))[0];
+}
+
 Tensor Linear(Tensor x, Tensor weight, Tensor bias, WeightLayout layout) {
   return Apply("linear", {x, weight, bias}, Attributes().Set("transposed", layout == WeightLayout::kOutIn ? 1 : 0))[0];
 }
@@ -46,22 +50,58 @@ Tensor Linear(Tensor x, Tensor weight, WeightLayout layout) {
 
 Tensor Gelu(Tensor x) { return Apply("gelu", {x})[0]; }
 
+Tensor GeluExact(Tensor x) { return Apply("gelu_erf", {x})[0]; }
+
+Tensor SiluMultiply(Tensor gate, Tensor up) { return Apply("silu_multiply", {gate, up})[0]; }
+
 Tensor Dropout(Tensor x, double p, int64_t sequence_length) {
   if (p == 0 || !x.trace()->training) return x;
   return Apply("dropout", {x},
                Attributes().Set("p", p).Set("salt", x.trace()->next_salt++).Set("sequence_length", sequence_length))[0];
 }
 
-Tensor Attention(Tensor query_key_value, const AttentionOptions& options) {
-  Trace* trace = query_key_value.trace();
+namespace {
+
+Attributes RotaryAttributes(const RotaryOptions& options) {
+  Attributes attributes = Attributes()
+                              .Set("heads", options.heads)
+                              .Set("sequence_length", options.sequence_length)
+                              .Set("theta", options.theta)
+                              .Set("scaling", options.scaling == RotaryScaling::kLlama3 ? 1 : 0)
+                              .Set("inverse", 0);
+  if (options.scaling == RotaryScaling::kNone) return attributes;
+  return attributes.Set("factor", options.factor)
+      .Set("low_frequency_factor", options.low_frequency_factor)
+      .Set("high_frequency_factor", options.high_frequency_factor)
+      .Set("original_length", options.original_length);
+}
+
+Attributes AttentionAttributes(Trace* trace, const AttentionOptions& options) {
   const double dropout = trace->training ? options.dropout : 0.0;
-  return Apply("attention", {query_key_value},
-               Attributes()
-                   .Set("heads", options.heads)
-                   .Set("sequence_length", options.sequence_length)
-                   .Set("causal", options.causal ? 1 : 0)
-                   .Set("dropout", dropout)
-                   .Set("salt", dropout > 0 ? trace->next_salt++ : int64_t{0}))[0];
+  return Attributes()
+      .Set("heads", options.heads)
+      .Set("sequence_length", options.sequence_length)
+      .Set("causal", options.causal ? 1 : 0)
+      .Set("dropout", dropout)
+      .Set("salt", dropout > 0 ? trace->next_salt++ : int64_t{0});
+}
+
+}  // namespace
+
+Tensor Rotary(Tensor x, const RotaryOptions& options) { return Apply("rotary", {x}, RotaryAttributes(options))[0]; }
+
+Tensor Rotary(Tensor x, Tensor positions, const RotaryOptions& options) {
+  return Apply("rotary", {x, positions}, RotaryAttributes(options))[0];
+}
+
+Tensor Attention(Tensor query_key_value, const AttentionOptions& options) {
+  return Apply("attention", {query_key_value}, AttentionAttributes(query_key_value.trace(), options))[0];
+}
+
+Tensor Attention(Tensor query, Tensor key, Tensor value, const AttentionOptions& options) {
+  Attributes attributes = AttentionAttributes(query.trace(), options);
+  attributes.Set("key_value_heads", options.key_value_heads == 0 ? options.heads : options.key_value_heads);
+  return Apply("attention", {query, key, value}, std::move(attributes))[0];
 }
 
 Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor labels) {

@@ -48,20 +48,43 @@ Tensor Embedding(Tensor tokens, Tensor token_table, Tensor position_table,  // i
                  int64_t sequence_length);
 Tensor Embedding(Tensor tokens, Tensor token_table, int64_t sequence_length);  // i32[N], [V,C] -> [N,C]
 Tensor LayerNorm(Tensor x, Tensor gain, Tensor bias, double epsilon);          // [N,C], [C], [C] -> [N,C]
+Tensor RmsNorm(Tensor x, Tensor gain, double epsilon);                         // [N,C], [C] -> [N,C], as Llama does it
 
 enum class WeightLayout : uint8_t { kInOut, kOutIn };  // [C,M] as GPT-2 stores it; [M,C]
 Tensor Linear(Tensor x, Tensor weight, Tensor bias, WeightLayout layout = WeightLayout::kInOut);  // [N,C] -> [N,M]
 Tensor Linear(Tensor x, Tensor weight, WeightLayout layout = WeightLayout::kInOut);
 Tensor Gelu(Tensor x);                                        // the tanh form ("gelu_new")
+Tensor GeluExact(Tensor x);                                   // x (1 + erf(x / sqrt(2))) / 2 ("gelu")
+Tensor SiluMultiply(Tensor gate, Tensor up);                  // [N,F], [N,F] -> [N,F]: silu(gate) * up
 Tensor Dropout(Tensor x, double p, int64_t sequence_length);  // x itself when p = 0 or not training
+
+enum class RotaryScaling : uint8_t { kNone, kLlama3 };
+
+struct RotaryOptions {
+  int64_t heads = 1;
+  int64_t sequence_length = 0;
+  double theta = 10000;
+  RotaryScaling scaling = RotaryScaling::kNone;  // kLlama3 reads what follows, config.json's rope_scaling
+  double factor = 8;
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 4;
+  int64_t original_length = 8192;
+};
+// Rotary position embedding of every head, first and second half of a head together, as Llama has it: [N,C] -> [N,C].
+// The position of row r is r % sequence_length, or positions[r] (i32[N], each less than sequence_length).
+Tensor Rotary(Tensor x, const RotaryOptions& options);
+Tensor Rotary(Tensor x, Tensor positions, const RotaryOptions& options);
 
 struct AttentionOptions {
   int64_t heads = 1;
   int64_t sequence_length = 0;
   bool causal = true;
   double dropout = 0;
+  int64_t key_value_heads = 0;  // of k and v apart, divides `heads`; 0: as many
 };
 Tensor Attention(Tensor query_key_value, const AttentionOptions& options);  // [N,3C] -> [N,C]
+// Grouped queries: query head h reads key-value head h / (heads / key_value_heads). [N,H*D], [N,K*D] twice -> [N,H*D]
+Tensor Attention(Tensor query, Tensor key, Tensor value, const AttentionOptions& options);
 
 // Sum over rows whose label is not -100 of -log softmax(x · weight^T)[label]; never holds N x V. -> f64[1]
 Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor labels);  // [N,C], [V,C], i32[N]

@@ -10,11 +10,40 @@
 namespace reprise {
 namespace {
 
+// Where q, k or v stands among the inputs, and its gradient among the outputs.
+struct Part {
+  int tensor;
+  int64_t columns;  // of that tensor
+  int64_t first;    // column of its head 0
+};
+
+struct Parts {
+  explicit Parts(const KernelSpec& spec) {
+    const int64_t columns = spec.inputs[0].columns();
+    if (spec.inputs.size() == 1 || spec.inputs.size() == 4) {
+      q = {0, columns, 0};
+      k = {0, columns, columns / 3};
+      v = {0, columns, columns / 3 * 2};
+      tensors = 1;
+    } else {
+      q = {0, columns, 0};
+      k = {1, spec.inputs[1].columns(), 0};
+      v = {2, spec.inputs[2].columns(), 0};
+      tensors = 3;
+    }
+  }
+
+  Part q, k, v;
+  int tensors;
+};
+
 AttentionShape ShapeOf(const KernelSpec& spec) {
+  const bool packed = Parts(spec).tensors == 1;
   AttentionShape shape;
   shape.heads = spec.attributes.Int("heads");
+  shape.key_value_heads = packed ? shape.heads : spec.attributes.Int("key_value_heads");
   shape.length = spec.attributes.Int("sequence_length");
-  shape.size = spec.inputs[0].columns() / 3 / shape.heads;
+  shape.size = spec.inputs[0].columns() / shape.heads / (packed ? 3 : 1);
   shape.causal = spec.attributes.Int("causal") != 0;
   shape.bfloat16 = spec.inputs[0].dtype == DType::kBFloat16;
   shape.dropout = spec.attributes.Real("dropout");
@@ -26,8 +55,9 @@ class AttentionKernel : public Kernel {
  public:
   AttentionKernel(const KernelSpec& spec, int threads, int64_t scratch_floats)
       : shape_(ShapeOf(spec)),
+        parts_(spec),
         threads_(threads),
-        heads_(spec.inputs[0].rows() / shape_.length * shape_.heads),
+        sequences_(spec.inputs[0].rows() / shape_.length),
         salt_(spec.attributes.Int("salt")),
         scratch_floats_((scratch_floats + 15) / 16 * 16) {}
 
@@ -45,26 +75,41 @@ class AttentionKernel : public Kernel {
     });
   }
 
-  // Bytes from the first row to those of sequence index / heads, for rows of `columns`.
-  int64_t Offset(int64_t index, int64_t columns) const {
-    return index / shape_.heads * shape_.length * columns * (shape_.bfloat16 ? 2 : 4);
+  // Bytes to the first element of a head of a sequence.
+  int64_t Offset(const Part& part, int64_t sequence, int64_t head) const {
+    return (sequence * shape_.length * part.columns + part.first + head * shape_.size) * (shape_.bfloat16 ? 2 : 4);
   }
+  HeadInput In(const KernelArguments& arguments, const Part& part, int64_t sequence, int64_t head) const {
+    return {Input<std::byte>(arguments, part.tensor) + Offset(part, sequence, head), part.columns};
+  }
+  HeadOutput Out(const KernelArguments& arguments, const Part& part, int64_t sequence, int64_t head) const {
+    auto* tensor = Output<std::byte>(arguments, part.tensor);
+    return {tensor == nullptr ? nullptr : tensor + Offset(part, sequence, head), part.columns};
+  }
+  // A tensor that has a query head's columns for each head, as o.
+  Part Queries(int tensor) const { return {tensor, shape_.heads * shape_.size, 0}; }
+  // The head's first value in lse.
+  int64_t LseOffset(int64_t sequence, int64_t head) const { return (sequence * shape_.heads + head) * shape_.length; }
 
-  AttentionHead Head(const KernelArguments& arguments, int64_t index, float* scratch) const {
+  AttentionHead Head(const KernelArguments& arguments, int64_t sequence, int64_t query_head, float* scratch) const {
+    const int64_t key_value_head = query_head / shape_.group();
     AttentionHead head;
-    head.head = index % shape_.heads;
-    head.qkv = arguments.inputs[0] + Offset(index, 3 * shape_.columns());
+    head.head = query_head;
+    head.q = In(arguments, parts_.q, sequence, query_head);
+    head.k = In(arguments, parts_.k, sequence, key_value_head);
+    head.v = In(arguments, parts_.v, sequence, key_value_head);
     head.scratch = scratch;
     if (shape_.dropout > 0) {
       head.key = MakeRandomKey(arguments.step->seed, arguments.step->step, OperationNumber(arguments.block, salt_));
-      head.sequence = arguments.first_sequence + index / shape_.heads;
+      head.sequence = arguments.first_sequence + sequence;
     }
     return head;
   }
 
   AttentionShape shape_;
+  Parts parts_;
   int threads_;
-  int64_t heads_;  // of all sequences
+  int64_t sequences_;
 
  private:
   int64_t salt_;
@@ -74,45 +119,52 @@ class AttentionKernel : public Kernel {
 class Attention : public AttentionKernel {
  public:
   Attention(const KernelSpec& spec, int threads)
-      : AttentionKernel(spec, threads, AttentionForwardScratch(ShapeOf(spec))), parts_(Parts(heads_, threads)) {
-    parts_ = std::min(parts_, shape_.tiles());
-  }
+      : AttentionKernel(spec, threads, AttentionForwardScratch(ShapeOf(spec))),
+        heads_(sequences_ * shape_.heads),
+        splits_(std::min(Splits(heads_, threads), shape_.tiles())) {}
 
   void Run(const KernelArguments& arguments) const override {
     REPRISE_CHECK(arguments.accumulate == 0) << "attention: outputs are assigned, never added to";
-    ForEachTask(arguments, heads_ * parts_, [&](int64_t task, float* scratch) {
-      const int64_t index = task / parts_;
-      std::byte* o = arguments.outputs[0];
-      auto* lse = reinterpret_cast<float*>(arguments.outputs[1]);
-      AttentionForward(shape_, Head(arguments, index, scratch), task % parts_, parts_,
-                       o == nullptr ? nullptr : o + Offset(index, shape_.columns()),
-                       lse == nullptr ? nullptr : lse + index * shape_.length);
+    auto* lse = Output<float>(arguments, 1);
+    ForEachTask(arguments, heads_ * splits_, [&](int64_t task, float* scratch) {
+      const int64_t sequence = task / splits_ / shape_.heads;
+      const int64_t head = task / splits_ % shape_.heads;
+      AttentionForward(shape_, Head(arguments, sequence, head, scratch), task % splits_, splits_,
+                       Out(arguments, Queries(0), sequence, head),
+                       lse == nullptr ? nullptr : lse + LseOffset(sequence, head));
     });
   }
 
  private:
-  // Query tiles of a head are split where heads alone would leave threads idle; each part reads all keys again.
-  static int64_t Parts(int64_t heads, int64_t threads) {
+  // Query tiles of a head are split where heads alone would leave threads idle; each split reads all keys again.
+  static int64_t Splits(int64_t heads, int64_t threads) {
     return heads % threads == 0 ? 1 : (4 * threads + heads - 1) / heads;
   }
 
-  int64_t parts_;
+  int64_t heads_;  // of all sequences
+  int64_t splits_;
 };
 
+// A task is a key-value head with all query heads that read it: no two threads add to one dk or dv.
 class AttentionGradient : public AttentionKernel {
  public:
   AttentionGradient(const KernelSpec& spec, int threads)
       : AttentionKernel(spec, threads, AttentionBackwardScratch(ShapeOf(spec))) {}
 
   void Run(const KernelArguments& arguments) const override {
-    REPRISE_CHECK(arguments.accumulate == 0) << "attention_gradient: dqkv is assigned, never added to";
-    if (arguments.outputs[0] == nullptr) return;
-    ForEachTask(arguments, heads_, [&](int64_t index, float* scratch) {
-      AttentionHead head = Head(arguments, index, scratch);
-      head.o = arguments.inputs[1] + Offset(index, shape_.columns());
-      head.lse = reinterpret_cast<const float*>(arguments.inputs[2]) + index * shape_.length;
-      head.d_o = arguments.inputs[3] + Offset(index, shape_.columns());
-      AttentionBackward(shape_, head, arguments.outputs[0] + Offset(index, 3 * shape_.columns()));
+    REPRISE_CHECK(arguments.accumulate == 0) << "attention_gradient: gradients are assigned, never added to";
+    const auto* lse = Input<float>(arguments, parts_.tensors + 1);
+    ForEachTask(arguments, sequences_ * shape_.key_value_heads, [&](int64_t task, float* scratch) {
+      const int64_t sequence = task / shape_.key_value_heads;
+      const int64_t key_value_head = task % shape_.key_value_heads;
+      const int64_t first = key_value_head * shape_.group();
+      AttentionHead head = Head(arguments, sequence, first, scratch);
+      head.o = In(arguments, Queries(parts_.tensors), sequence, first);
+      head.d_o = In(arguments, Queries(parts_.tensors + 2), sequence, first);
+      head.lse = lse + LseOffset(sequence, first);
+      AttentionBackward(shape_, head, Out(arguments, parts_.q, sequence, first),
+                        Out(arguments, parts_.k, sequence, key_value_head),
+                        Out(arguments, parts_.v, sequence, key_value_head));
     });
   }
 };

@@ -62,8 +62,13 @@ HWY_INLINE V ExpOrNaN(V x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(F(),
 
 // A matrix of one head in a sequence's rows, of either type.
 struct HeadRows {
-  std::byte* data;
-  int64_t stride;  // elements from row to row
+  HeadRows(const AttentionShape& shape, HeadInput input)
+      : HeadRows(shape, HeadOutput{const_cast<std::byte*>(input.data), input.stride}) {}
+  HeadRows(const AttentionShape& shape, HeadOutput output)
+      : data(output.data), stride(output.stride), size(shape.size), bfloat16(shape.bfloat16) {}
+
+  std::byte* data;  // null: nothing is stored
+  int64_t stride;   // elements from row to row
   int64_t size;
   bool bfloat16;
 
@@ -83,7 +88,15 @@ struct HeadRows {
     }
   }
 
+  // The matrix of the head `heads` behind this one.
+  HeadRows Behind(int64_t heads) const {
+    HeadRows rows = *this;
+    if (data != nullptr) rows.data += heads * size * (bfloat16 ? 2 : 4);
+    return rows;
+  }
+
   void Store(int64_t row, const float* from) const {
+    if (data == nullptr) return;
     if (bfloat16) {
       RoundRow(from, nullptr, reinterpret_cast<BFloat16*>(Row(row)), size);
     } else {
@@ -91,17 +104,6 @@ struct HeadRows {
     }
   }
 };
-
-// Part 0, 1, 2 of qkv: q, k, v.
-HeadRows QkvRows(const AttentionShape& shape, int64_t head, int64_t part, const std::byte* qkv) {
-  const int64_t offset = (part * shape.columns() + head * shape.size) * (shape.bfloat16 ? 2 : 4);
-  return {const_cast<std::byte*>(qkv) + offset, 3 * shape.columns(), shape.size, shape.bfloat16};
-}
-
-HeadRows OutputRows(const AttentionShape& shape, int64_t head, const std::byte* o) {
-  const int64_t offset = head * shape.size * (shape.bfloat16 ? 2 : 4);
-  return {const_cast<std::byte*>(o) + offset, shape.columns(), shape.size, shape.bfloat16};
-}
 
 // [count, size] rows of Padded(size) to [size, kTile], the missing columns zero.
 void Transpose(const float* rows, int64_t count, int64_t size, float* to) {
@@ -115,12 +117,12 @@ void Transpose(const float* rows, int64_t count, int64_t size, float* to) {
 // What dropout multiplies probabilities of a row of a tile with: 0 or 1 / (1 - p).
 class Dropout {
  public:
-  Dropout(const AttentionShape& shape, const AttentionHead& head)
+  Dropout(const AttentionShape& shape, const AttentionHead& head, int64_t query_head)
       : active_(shape.dropout > 0),
         key_(head.key),
         sequence_(head.sequence),
         row_groups_((shape.length + 3) / 4),
-        first_row_(head.head * shape.length),
+        first_row_(query_head * shape.length),
         threshold_(DropThreshold(shape.dropout)),
         kept_(static_cast<float>(1 / (1 - shape.dropout))) {}
 
@@ -194,13 +196,13 @@ void Multiply(float* values, const float* factors, int64_t count) {
   }
 }
 
-void Forward(const AttentionShape& shape, const AttentionHead& head, int64_t first, int64_t step, std::byte* o,
+void Forward(const AttentionShape& shape, const AttentionHead& head, int64_t first, int64_t step, HeadOutput o,
              float* lse) {
   const int64_t size = shape.size;
   const int64_t padded = Padded(size);
-  const HeadRows q_rows = QkvRows(shape, head.head, 0, head.qkv);
-  const HeadRows o_rows = OutputRows(shape, head.head, o);
-  const Dropout dropout(shape, head);
+  const HeadRows q_rows(shape, head.q);
+  const HeadRows o_rows(shape, o);
+  const Dropout dropout(shape, head, head.head);
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
 
   Pieces pieces(head.scratch);
@@ -216,10 +218,10 @@ void Forward(const AttentionShape& shape, const AttentionHead& head, int64_t fir
   const int64_t end = shape.causal ? std::min(shape.length, (last + 1) * kTile) : shape.length;
   for (int64_t j = 0; j < end; j += kTile) {
     const int64_t keys = std::min(kTile, shape.length - j);
-    QkvRows(shape, head.head, 1, head.qkv).Load(j, keys, 1, v);
+    HeadRows(shape, head.k).Load(j, keys, 1, v);
     Transpose(v, keys, size, k_transposed + j * size);
   }
-  QkvRows(shape, head.head, 2, head.qkv).Load(0, end, 1, v);
+  HeadRows(shape, head.v).Load(0, end, 1, v);
 
   for (int64_t tile = first; tile < shape.tiles(); tile += step) {
     const int64_t i = tile * kTile;
@@ -246,7 +248,7 @@ void Forward(const AttentionShape& shape, const AttentionHead& head, int64_t fir
     for (int64_t r = 0; r < queries; ++r) {
       float* row = state.o + r * padded;
       for (int64_t c = 0; c < size; ++c) row[c] /= state.sum[r];
-      if (o != nullptr) o_rows.Store(i + r, row);
+      o_rows.Store(i + r, row);
       if (lse != nullptr) lse[i + r] = state.highest[r] + std::log(state.sum[r]);
     }
   }
@@ -274,70 +276,99 @@ float Dot(const float* a, const float* b, int64_t count) {
   return hn::GetLane(hn::SumOfLanes(F(), sum));
 }
 
-void Backward(const AttentionShape& shape, const AttentionHead& head, std::byte* dqkv) {
-  const int64_t size = shape.size;
-  const int64_t length = shape.length;
-  const int64_t padded = Padded(size);
-  const HeadRows k_rows = QkvRows(shape, head.head, 1, head.qkv);
-  const HeadRows v_rows = QkvRows(shape, head.head, 2, head.qkv);
-  const HeadRows dq_rows = QkvRows(shape, head.head, 0, dqkv);
-  const HeadRows dk_rows = QkvRows(shape, head.head, 1, dqkv);
-  const HeadRows dv_rows = QkvRows(shape, head.head, 2, dqkv);
-  const Dropout dropout(shape, head);
-  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
+// One query head's share of the gradients of its key-value head. dk and dv of all keys stay in scratch where several
+// query heads add to them, else those of one tile of keys.
+class QueryHeadBackward {
+ public:
+  QueryHeadBackward(const AttentionShape& shape, const AttentionHead& head)
+      : shape_(shape),
+        head_(head),
+        padded_(Padded(shape.size)),
+        scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(shape.size)))) {
+    Pieces pieces(head.scratch);
+    for (float** all : {&q_, &d_o_, &dq_}) *all = pieces.Take(shape.length * padded_);
+    delta_ = pieces.Take(shape.length);
+    k_ = pieces.Take(kTile * padded_);
+    k_transposed_ = pieces.Take(shape.size * kTile);
+    v_transposed_ = pieces.Take(shape.size * kTile);
+    const int64_t kept = shape.group() > 1 ? shape.length : kTile;
+    dk_ = pieces.Take(kept * padded_);
+    dv_ = pieces.Take(kept * padded_);
+    s_ = pieces.Take(kTile * kTile);
+    dp_ = pieces.Take(kTile * kTile);
+    factors_ = pieces.Take(kDropoutRow);
+  }
 
-  Pieces pieces(head.scratch);
-  float* q = pieces.Take(length * padded);
-  float* d_o = pieces.Take(length * padded);
-  float* dq = pieces.Take(length * padded);
-  float* delta = pieces.Take(length);
-  float* k = pieces.Take(kTile * padded);
-  float* k_transposed = pieces.Take(size * kTile);
-  float* v_transposed = pieces.Take(size * kTile);
-  float* dk = pieces.Take(kTile * padded);
-  float* dv = pieces.Take(kTile * padded);
-  float* s = pieces.Take(kTile * kTile);
-  float* dp = pieces.Take(kTile * kTile);
-  float* factors = pieces.Take(kDropoutRow);
-
-  QkvRows(shape, head.head, 0, head.qkv).Load(0, length, scale, q);
-  OutputRows(shape, head.head, head.d_o).Load(0, length, 1, d_o);
-  OutputRows(shape, head.head, head.o).Load(0, length, 1, dq);
-  for (int64_t i = 0; i < length; ++i) delta[i] = Dot(d_o + i * padded, dq + i * padded, padded);
-  std::fill(dq, dq + length * padded, 0.0F);
-
-  for (int64_t j = 0; j < length; j += kTile) {
-    const int64_t keys = std::min(kTile, length - j);
-    const int64_t count = Padded(keys);
-    v_rows.Load(j, keys, 1, k);
-    Transpose(k, keys, size, v_transposed);
-    k_rows.Load(j, keys, 1, k);
-    Transpose(k, keys, size, k_transposed);
-    for (int64_t i = shape.causal ? j : 0; i < length; i += kTile) {
-      const int64_t queries = std::min(kTile, length - i);
-      const bool add = i > (shape.causal ? j : 0);
-      float* q_tile = q + i * padded;
-      float* d_o_tile = d_o + i * padded;
-      MultiplyTile(queries, count, size, {q_tile, padded, 1}, k_transposed, kTile, s, kTile, false);
-      MultiplyTile(queries, count, size, {d_o_tile, padded, 1}, v_transposed, kTile, dp, kTile, false);
-      for (int64_t r = 0; r < queries; ++r) {
-        if (dropout.active()) dropout.Draw(i + r, j, count, factors);
-        GradientRow(s + r * kTile, dp + r * kTile, dropout.active() ? factors : nullptr, Visible(shape, i + r, j),
-                    count, head.lse[i + r], delta[i + r]);
+  // Query head `member` of the group; after the last, dk and dv are complete and stored.
+  void Run(int64_t member, const HeadRows& dq_rows, const HeadRows& dk_rows, const HeadRows& dv_rows) const {
+    LoadQueries(member);
+    const bool last = member + 1 == shape_.group();
+    for (int64_t j = 0; j < shape_.length; j += kTile) {
+      const int64_t keys = std::min(kTile, shape_.length - j);
+      float* dk = dk_ + (shape_.group() > 1 ? j * padded_ : 0);
+      float* dv = dv_ + (shape_.group() > 1 ? j * padded_ : 0);
+      KeyTile(member, j, keys, dk, dv);
+      for (int64_t r = 0; last && r < keys; ++r) {
+        dk_rows.Store(j + r, dk + r * padded_);
+        dv_rows.Store(j + r, dv + r * padded_);
       }
-      MultiplyTile(keys, padded, queries, {s, 1, kTile}, d_o_tile, padded, dv, padded, add);
-      MultiplyTile(keys, padded, queries, {dp, 1, kTile}, q_tile, padded, dk, padded, add);
-      MultiplyTile(queries, padded, keys, {dp, kTile, 1}, k, padded, dq + i * padded, padded, true);
     }
-    for (int64_t r = 0; r < keys; ++r) {
-      dk_rows.Store(j + r, dk + r * padded);
-      dv_rows.Store(j + r, dv + r * padded);
+    for (int64_t i = 0; i < shape_.length; ++i) {
+      float* row = dq_ + i * padded_;
+      for (int64_t c = 0; c < shape_.size; ++c) row[c] *= scale_;
+      dq_rows.Store(i, row);
     }
   }
-  for (int64_t i = 0; i < length; ++i) {
-    float* row = dq + i * padded;
-    for (int64_t c = 0; c < size; ++c) row[c] *= scale;
-    dq_rows.Store(i, row);
+
+ private:
+  void LoadQueries(int64_t member) const {
+    HeadRows(shape_, head_.q).Behind(member).Load(0, shape_.length, scale_, q_);
+    HeadRows(shape_, head_.d_o).Behind(member).Load(0, shape_.length, 1, d_o_);
+    HeadRows(shape_, head_.o).Behind(member).Load(0, shape_.length, 1, dq_);
+    for (int64_t i = 0; i < shape_.length; ++i) delta_[i] = Dot(d_o_ + i * padded_, dq_ + i * padded_, padded_);
+    std::fill(dq_, dq_ + shape_.length * padded_, 0.0F);
+  }
+
+  // Adds to dq of all queries and to dk and dv of keys [j, j + keys), which the first tile of the first head assigns.
+  void KeyTile(int64_t member, int64_t j, int64_t keys, float* dk, float* dv) const {
+    const Dropout dropout(shape_, head_, head_.head + member);
+    const float* lse = head_.lse + member * shape_.length;
+    const int64_t size = shape_.size;
+    const int64_t count = Padded(keys);
+    HeadRows(shape_, head_.v).Load(j, keys, 1, k_);
+    Transpose(k_, keys, size, v_transposed_);
+    HeadRows(shape_, head_.k).Load(j, keys, 1, k_);
+    Transpose(k_, keys, size, k_transposed_);
+    const int64_t start = shape_.causal ? j : 0;
+    for (int64_t i = start; i < shape_.length; i += kTile) {
+      const int64_t queries = std::min(kTile, shape_.length - i);
+      const bool add = member > 0 || i > start;
+      const float* q_tile = q_ + i * padded_;
+      const float* d_o_tile = d_o_ + i * padded_;
+      MultiplyTile(queries, count, size, {q_tile, padded_, 1}, k_transposed_, kTile, s_, kTile, false);
+      MultiplyTile(queries, count, size, {d_o_tile, padded_, 1}, v_transposed_, kTile, dp_, kTile, false);
+      for (int64_t r = 0; r < queries; ++r) {
+        if (dropout.active()) dropout.Draw(i + r, j, count, factors_);
+        GradientRow(s_ + r * kTile, dp_ + r * kTile, dropout.active() ? factors_ : nullptr, Visible(shape_, i + r, j),
+                    count, lse[i + r], delta_[i + r]);
+      }
+      MultiplyTile(keys, padded_, queries, {s_, 1, kTile}, d_o_tile, padded_, dv, padded_, add);
+      MultiplyTile(keys, padded_, queries, {dp_, 1, kTile}, q_tile, padded_, dk, padded_, add);
+      MultiplyTile(queries, padded_, keys, {dp_, kTile, 1}, k_, padded_, dq_ + i * padded_, padded_, true);
+    }
+  }
+
+  const AttentionShape& shape_;
+  const AttentionHead& head_;
+  int64_t padded_;
+  float scale_;
+  float *q_, *d_o_, *dq_, *delta_, *k_, *k_transposed_, *v_transposed_, *dk_, *dv_, *s_, *dp_, *factors_;
+};
+
+void Backward(const AttentionShape& shape, const AttentionHead& head, HeadOutput dq, HeadOutput dk, HeadOutput dv) {
+  const QueryHeadBackward backward(shape, head);
+  for (int64_t member = 0; member < shape.group(); ++member) {
+    backward.Run(member, HeadRows(shape, dq).Behind(member), HeadRows(shape, dk), HeadRows(shape, dv));
   }
 }
 
@@ -361,17 +392,19 @@ int64_t AttentionForwardScratch(const AttentionShape& shape) {
 
 int64_t AttentionBackwardScratch(const AttentionShape& shape) {
   const int64_t padded = Padded(shape.size);
-  return 3 * shape.length * padded + Padded(shape.length) + 3 * kTile * padded + 2 * shape.size * kTile +
+  const int64_t keys = shape.group() > 1 ? shape.length : kTile;
+  return (3 * shape.length + kTile + 2 * keys) * padded + Padded(shape.length) + 2 * shape.size * kTile +
          2 * kTile * kTile + kDropoutRow;
 }
 
-void AttentionForward(const AttentionShape& shape, const AttentionHead& head, int64_t first, int64_t step, std::byte* o,
+void AttentionForward(const AttentionShape& shape, const AttentionHead& head, int64_t first, int64_t step, HeadOutput o,
                       float* lse) {
   HWY_DYNAMIC_DISPATCH(Forward)(shape, head, first, step, o, lse);
 }
 
-void AttentionBackward(const AttentionShape& shape, const AttentionHead& head, std::byte* dqkv) {
-  HWY_DYNAMIC_DISPATCH(Backward)(shape, head, dqkv);
+void AttentionBackward(const AttentionShape& shape, const AttentionHead& head, HeadOutput dq, HeadOutput dk,
+                       HeadOutput dv) {
+  HWY_DYNAMIC_DISPATCH(Backward)(shape, head, dq, dk, dv);
 }
 
 }  // namespace reprise

@@ -17,24 +17,36 @@ namespace reprise {
 inline constexpr int64_t kAttentionTile = 48;
 
 struct AttentionShape {
-  int64_t heads = 1;
-  int64_t length = 1;  // of a sequence
-  int64_t size = 1;    // of a head
+  int64_t heads = 1;            // of queries
+  int64_t key_value_heads = 1;  // divides `heads`
+  int64_t length = 1;           // of a sequence
+  int64_t size = 1;             // of a head
   bool causal = true;
   bool bfloat16 = false;  // else float32
   double dropout = 0;
 
-  int64_t columns() const { return heads * size; }
+  int64_t group() const { return heads / key_value_heads; }  // query heads that read one key-value head
   int64_t tiles() const { return (length + kAttentionTile - 1) / kAttentionTile; }
 };
 
-// Pointers are to the start of the sequence's rows: qkv and dqkv [length, 3 columns], o and d_o [length, columns], but
-// lse to the head's `length` values. Outputs may be null.
+// One head's matrix [length, size] inside a sequence's rows: its first element, and elements from row to row.
+struct HeadInput {
+  const std::byte* data = nullptr;
+  int64_t stride = 0;
+};
+struct HeadOutput {
+  std::byte* data = nullptr;  // null: not wanted
+  int64_t stride = 0;
+};
+
+// q, o, d_o and lse are of query head `head`, k and v of the key-value head that it reads.
 struct AttentionHead {
   int64_t head = 0;
-  const std::byte* qkv = nullptr;
-  const std::byte* o = nullptr;
-  const std::byte* d_o = nullptr;
+  HeadInput q;
+  HeadInput k;
+  HeadInput v;
+  HeadInput o;
+  HeadInput d_o;
   const float* lse = nullptr;
   float* scratch = nullptr;
   RandomKey key;
@@ -45,11 +57,14 @@ struct AttentionHead {
 int64_t AttentionForwardScratch(const AttentionShape& shape);
 int64_t AttentionBackwardScratch(const AttentionShape& shape);
 
-// Outputs of query tiles first, first + step, ...
-void AttentionForward(const AttentionShape& shape, const AttentionHead& head, int64_t first, int64_t step, std::byte* o,
+// Outputs of query tiles first, first + step, ...; `lse`, which may be null, has `length` values.
+void AttentionForward(const AttentionShape& shape, const AttentionHead& head, int64_t first, int64_t step, HeadOutput o,
                       float* lse);
 
-void AttentionBackward(const AttentionShape& shape, const AttentionHead& head, std::byte* dqkv);
+// Gradients of one key-value head and of the group of query heads that read it, of which `head` is the first and the
+// others stand behind it. dk and dv sum over the group in the order of heads.
+void AttentionBackward(const AttentionShape& shape, const AttentionHead& head, HeadOutput dq, HeadOutput dk,
+                       HeadOutput dv);
 
 }  // namespace reprise
 

@@ -1,43 +1,77 @@
-// attention over all heads of a packed qkv, and its gradient.
+// Softmax attention over all heads of each sequence (Vaswani et al. 2017), and its gradient.
+//
+//   attention(qkv[N, 3*H*D]) -> o[N, H*D], lse[N*H]                        H heads, q, k and v side by side
+//   attention(q[N, H*D], k[N, K*D], v[N, K*D]; key_value_heads K) -> o, lse
+//     query head h reads key-value head h / (H / K) (grouped queries, Ainslie et al. 2023)
+//   attention_gradient(qkv, o, lse, do) -> dqkv
+//   attention_gradient(q, k, v, o, lse, do; key_value_heads) -> dq, dk, dv
+//
+// Both have heads H, sequence_length, causal, dropout and salt. lse is the logarithm of the sum of exponentials of a
+// row's scores, by sequence, head and row.
 #include "base/check.h"
-#include "runtime/tensor/operation.h"
+#include "runtime/tensor/operations/rules.h"
 
 namespace reprise {
 namespace {
 
-void CheckQkv(const char* operation, const TensorType& qkv, const Attributes& attributes) {
-  const int64_t heads = attributes.Int("heads");
-  const int64_t length = attributes.Int("sequence_length");
-  REPRISE_CHECK(heads >= 1 && length >= 1) << operation << ": heads and sequence_length must be at least 1";
-  REPRISE_CHECK(!qkv.shape.empty() && qkv.columns() % (3 * heads) == 0)
-      << operation << ": " << qkv.ToString() << " is not q, k and v of " << heads << " heads";
-  REPRISE_CHECK(qkv.rows() % length == 0)
-      << operation << ": " << qkv.ToString() << " is not a whole number of sequences of " << length;
+void CheckAttributes(const char* operation, const Attributes& attributes) {
+  REPRISE_CHECK(attributes.Int("heads") >= 1 && attributes.Int("sequence_length") >= 1)
+      << operation << ": heads and sequence_length must be at least 1";
   const double dropout = attributes.Real("dropout");
   REPRISE_CHECK(dropout >= 0 && dropout < 1) << operation << ": dropout " << dropout << " is not in [0, 1)";
 }
 
+void CheckRows(const char* operation, const TensorType& type, const Attributes& attributes) {
+  const int64_t length = attributes.Int("sequence_length");
+  REPRISE_CHECK(type.rows() % length == 0)
+      << operation << ": " << type.ToString() << " is not a whole number of sequences of " << length;
+}
+
+void CheckPacked(const char* operation, const TensorType& qkv, const Attributes& attributes) {
+  const int64_t heads = attributes.Int("heads");
+  REPRISE_CHECK(!qkv.shape.empty() && qkv.columns() % (3 * heads) == 0)
+      << operation << ": " << qkv.ToString() << " is not q, k and v of " << heads << " heads";
+  CheckRows(operation, qkv, attributes);
+}
+
+void CheckApart(const char* operation, const OperationTypes& t, const Attributes& attributes) {
+  const int64_t heads = attributes.Int("heads");
+  const int64_t key_value_heads = attributes.Int("key_value_heads");
+  REPRISE_CHECK(key_value_heads >= 1 && heads % key_value_heads == 0)
+      << operation << ": " << key_value_heads << " key-value heads do not divide " << heads << " heads";
+  CheckTypes(operation, t,
+             IsFloatMatrix(t[0]) && IsFloatMatrix(t[1]) && t[1] == t[2] && t[0].dtype == t[1].dtype &&
+                 t[0].rows() == t[1].rows() && t[0].columns() % heads == 0 &&
+                 t[1].columns() == t[0].columns() / heads * key_value_heads);
+  CheckRows(operation, t[0], attributes);
+}
+
 std::vector<TensorType> Infer(const OperationTypes& t, const Attributes& attributes) {
-  REPRISE_CHECK(t.size() == 1) << "attention: takes qkv, not " << t.size() << " inputs";
-  CheckQkv("attention", t[0], attributes);
+  REPRISE_CHECK(t.size() == 1 || t.size() == 3) << "attention: takes qkv, or q, k and v, not " << t.size() << " inputs";
+  CheckAttributes("attention", attributes);
+  t.size() == 1 ? CheckPacked("attention", t[0], attributes) : CheckApart("attention", t, attributes);
   TensorType o = t[0];
-  o.shape.back() /= 3;
-  const DType lse = t[0].dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  return {o, {lse, {t[0].rows() * attributes.Int("heads")}}};
+  if (t.size() == 1) o.shape.back() /= 3;
+  return {o, {WideTypeOf(t[0].dtype), {t[0].rows() * attributes.Int("heads")}}};
 }
 
 std::vector<TensorType> InferGradient(const OperationTypes& t, const Attributes& attributes) {
-  REPRISE_CHECK(t.size() == 4) << "attention_gradient: takes qkv, o, lse and do, not " << t.size() << " inputs";
-  const std::vector<TensorType> forward = Infer({t[0]}, attributes);
-  REPRISE_CHECK(t[1] == forward[0] && t[2] == forward[1] && t[3] == forward[0])
-      << "attention_gradient: " << t[1].ToString() << ", " << t[2].ToString() << ", " << t[3].ToString()
+  REPRISE_CHECK(t.size() == 4 || t.size() == 6)
+      << "attention_gradient: takes qkv, or q, k and v, then o, lse and do, not " << t.size() << " inputs";
+  const OperationTypes inputs(t.begin(), t.end() - 3);
+  const std::vector<TensorType> forward = Infer(inputs, attributes);
+  const TensorType* rest = &t[inputs.size()];
+  REPRISE_CHECK(rest[0] == forward[0] && rest[1] == forward[1] && rest[2] == forward[0])
+      << "attention_gradient: " << rest[0].ToString() << ", " << rest[1].ToString() << ", " << rest[2].ToString()
       << " do not fit " << t[0].ToString();
-  return {t[0]};
+  return inputs;
 }
 
-// Two products of T x T x head size for each sequence and head.
+// Two products of T x T x head size for each sequence and query head.
 int64_t Flops(const OperationTypes& t, const Attributes& attributes) {
-  const int64_t flops = 4 * (t[0].elements() / 3) * attributes.Int("sequence_length");
+  const bool packed = t.size() == 1 || t.size() == 4;
+  const int64_t queries = packed ? t[0].elements() / 3 : t[0].elements();
+  const int64_t flops = 4 * queries * attributes.Int("sequence_length");
   return attributes.Int("causal") != 0 ? flops / 2 : flops;
 }
 

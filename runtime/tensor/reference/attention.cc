@@ -11,18 +11,30 @@ namespace reprise {
 namespace {
 
 struct Geometry {
-  int64_t heads, length, sequences, size, columns;
+  bool packed;  // q, k and v side by side in one tensor, or three tensors
+  int64_t heads, key_value_heads, length, sequences, size;
   bool causal;
   double dropout;
 
   explicit Geometry(const KernelSpec& spec) {
+    packed = spec.inputs.size() == 1 || spec.inputs.size() == 4;
     heads = spec.attributes.Int("heads");
+    key_value_heads = packed ? heads : spec.attributes.Int("key_value_heads");
     length = spec.attributes.Int("sequence_length");
-    columns = spec.inputs[0].columns() / 3;
-    size = columns / heads;
+    size = spec.inputs[0].columns() / heads / (packed ? 3 : 1);
     sequences = spec.inputs[0].rows() / length;
     causal = spec.attributes.Int("causal") != 0;
     dropout = spec.attributes.Real("dropout");
+  }
+  // Input that part 0 (q), 1 (k) or 2 (v) is in, and output that its gradient is in.
+  int TensorOf(int part) const { return packed ? 0 : part; }
+  // Of the inputs behind q, k and v.
+  int Rest(int index) const { return (packed ? 1 : 3) + index; }
+  // Element of a part in its tensor; `row` is among all sequences, `head` a query head.
+  int64_t Index(int part, int64_t row, int64_t head, int64_t c) const {
+    if (packed) return ((row * 3 + part) * heads + head) * size + c;
+    if (part == 0) return (row * heads + head) * size + c;
+    return (row * key_value_heads + head / (heads / key_value_heads)) * size + c;
   }
   // Keys that query i sees.
   int64_t Keys(int64_t i) const { return causal ? i + 1 : length; }
@@ -35,18 +47,20 @@ class Row {
   using W = Wide<T>;
 
   Row(const KernelSpec& spec, const KernelArguments& arguments, int64_t sequence, int64_t head, int64_t i)
-      : g_(spec), sequence_(sequence), head_(head), i_(i), qkv_(Input<T>(arguments, 0)), arguments_(arguments) {
+      : g_(spec), sequence_(sequence), head_(head), i_(i), arguments_(arguments) {
     key_ = MakeRandomKey(arguments.step == nullptr ? 0 : arguments.step->seed,
                          arguments.step == nullptr ? 0 : arguments.step->step,
                          OperationNumber(arguments.block, spec.attributes.Int("salt")));
   }
 
-  // part 0: q, 1: k, 2: v.
-  int64_t QkvIndex(int64_t part, int64_t row, int64_t c) const {
-    return (sequence_ * g_.length + row) * 3 * g_.columns + part * g_.columns + head_ * g_.size + c;
+  // Element of a part (0: q, 1: k, 2: v) that this head reads, in row `row` of the sequence.
+  int64_t Index(int part, int64_t row, int64_t c) const {
+    return g_.Index(part, sequence_ * g_.length + row, head_, c);
   }
-  W Qkv(int64_t part, int64_t row, int64_t c) const { return Widened(qkv_[QkvIndex(part, row, c)]); }
-  int64_t OutputIndex(int64_t c) const { return (sequence_ * g_.length + i_) * g_.columns + head_ * g_.size + c; }
+  W Qkv(int part, int64_t row, int64_t c) const {
+    return Widened(Input<T>(arguments_, g_.TensorOf(part))[Index(part, row, c)]);
+  }
+  int64_t OutputIndex(int64_t c) const { return ((sequence_ * g_.length + i_) * g_.heads + head_) * g_.size + c; }
   int64_t LseIndex() const { return (sequence_ * g_.heads + head_) * g_.length + i_; }
 
   W Scale() const { return 1 / std::sqrt(static_cast<W>(g_.size)); }
@@ -68,7 +82,6 @@ class Row {
  private:
   Geometry g_;
   int64_t sequence_, head_, i_;
-  const T* qkv_;
   const KernelArguments& arguments_;
   RandomKey key_;
 };
@@ -117,17 +130,16 @@ struct AttentionGradient {
   template <typename T>
   static void Run(const KernelSpec& spec, const KernelArguments& arguments) {
     const Geometry g(spec);
-    const T* o = Input<T>(arguments, 1);
-    const auto* lse = Input<Wide<T>>(arguments, 2);
-    const T* d_o = Input<T>(arguments, 3);
-    T* dqkv = Output<T>(arguments, 0);
-    if (dqkv == nullptr) return;
-    std::vector<Wide<T>> sums(static_cast<size_t>(spec.outputs[0].elements()));
+    const T* o = Input<T>(arguments, g.Rest(0));
+    const auto* lse = Input<Wide<T>>(arguments, g.Rest(1));
+    const T* d_o = Input<T>(arguments, g.Rest(2));
+    std::vector<std::vector<Wide<T>>> sums;
+    for (const TensorType& type : spec.outputs) sums.emplace_back(static_cast<size_t>(type.elements()));
     ForEachRow(g, [&](int64_t b, int64_t h, int64_t i) {
       const Row<T> row(spec, arguments, b, h, i);
       const auto gradient = [&](int64_t c) { return Widened(d_o[row.OutputIndex(c)]); };
-      const auto sum = [&](int64_t part, int64_t r, int64_t c) -> Wide<T>& {
-        return sums[static_cast<size_t>(row.QkvIndex(part, r, c))];
+      const auto sum = [&](int part, int64_t r, int64_t c) -> Wide<T>& {
+        return sums[static_cast<size_t>(g.TensorOf(part))][static_cast<size_t>(row.Index(part, r, c))];
       };
       Wide<T> delta = 0;
       for (int64_t c = 0; c < g.size; ++c) delta += gradient(c) * Widened(o[row.OutputIndex(c)]);
@@ -144,7 +156,10 @@ struct AttentionGradient {
         }
       }
     });
-    for (size_t k = 0; k < sums.size(); ++k) dqkv[k] = Rounded<T>(sums[k]);
+    for (size_t t = 0; t < sums.size(); ++t) {
+      T* gradients = Output<T>(arguments, static_cast<int>(t));
+      for (size_t k = 0; gradients != nullptr && k < sums[t].size(); ++k) gradients[k] = Rounded<T>(sums[t][k]);
+    }
   }
 };
 

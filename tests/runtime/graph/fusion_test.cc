@@ -37,6 +37,11 @@ TEST_F(FusionTest, BiasJoinsGelu) {
   EXPECT_EQ(Operations(FusedTo(y)), (Names{"linear", "bias_gelu"}));
 }
 
+TEST_F(FusionTest, BiasJoinsTheExactGelu) {
+  const Tensor y = GeluExact(Linear(Input({4, 3}), Input({3, 5}), Input({5})));
+  EXPECT_EQ(Operations(FusedTo(y)), (Names{"linear", "bias_gelu_erf"}));
+}
+
 TEST_F(FusionTest, AProductThatOthersReadKeepsItsBias) {
   const Tensor h = Linear(Input({4, 3}), Input({3, 5}), Input({5}));
   EXPECT_EQ(Operations(FusedTo(Gelu(h) + h)), (Names{"linear", "gelu", "add"}));
@@ -51,6 +56,14 @@ TEST_F(FusionTest, ResidualJoinsNormAndStaysReadable) {
   const Graph fused = FusedTo(x + LayerNorm(x, Input({3}), Input({3}), 1e-5));
   ASSERT_EQ(Operations(fused), (Names{"add_layer_norm", "add"}));
   // The sum, which the last add reads, is the first output of the fused node.
+  EXPECT_EQ(fused.nodes[1].inputs[0], fused.nodes[0].outputs[0]);
+  EXPECT_EQ(fused.nodes[1].inputs[1], fused.nodes[0].outputs[1]);
+}
+
+TEST_F(FusionTest, ResidualJoinsRmsNormAndStaysReadable) {
+  const Tensor x = Input({4, 3}) + Input({4, 3});
+  const Graph fused = FusedTo(x + RmsNorm(x, Input({3}), 1e-5));
+  ASSERT_EQ(Operations(fused), (Names{"add_rms_norm", "add"}));
   EXPECT_EQ(fused.nodes[1].inputs[0], fused.nodes[0].outputs[0]);
   EXPECT_EQ(fused.nodes[1].inputs[1], fused.nodes[0].outputs[1]);
 }

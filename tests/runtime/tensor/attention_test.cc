@@ -16,24 +16,29 @@ struct Case {
   int64_t size = 1;
   int causal = 1;
   double dropout = 0;
+  int64_t key_value_heads = 0;  // 0: q, k and v packed
 
   int64_t rows() const { return sequences * length; }
   int64_t columns() const { return heads * size; }
   Attributes attributes() const {
-    return Attributes()
-        .Set("heads", heads)
-        .Set("sequence_length", length)
-        .Set("causal", causal)
-        .Set("dropout", dropout)
-        .Set("salt", 3);
+    Attributes attributes = Attributes()
+                                .Set("heads", heads)
+                                .Set("sequence_length", length)
+                                .Set("causal", causal)
+                                .Set("dropout", dropout)
+                                .Set("salt", 3);
+    return key_value_heads == 0 ? attributes : attributes.Set("key_value_heads", key_value_heads);
   }
   KernelSpec Forward(DType dtype) const {
-    return MakeSpec("attention", {{dtype, {rows(), 3 * columns()}}}, attributes());
+    if (key_value_heads == 0) return MakeSpec("attention", {{dtype, {rows(), 3 * columns()}}}, attributes());
+    const TensorType key{dtype, {rows(), key_value_heads * size}};
+    return MakeSpec("attention", {{dtype, {rows(), columns()}}, key, key}, attributes());
   }
   KernelSpec Gradient(DType dtype) const {
     const KernelSpec forward = Forward(dtype);
-    return MakeSpec("attention_gradient",
-                    {forward.inputs[0], forward.outputs[0], forward.outputs[1], forward.outputs[0]}, attributes());
+    std::vector<TensorType> inputs = forward.inputs;
+    inputs.insert(inputs.end(), {forward.outputs[0], forward.outputs[1], forward.outputs[0]});
+    return MakeSpec("attention_gradient", inputs, attributes());
   }
 };
 
@@ -45,16 +50,25 @@ Values StoredValues(int64_t count, uint64_t seed, DType dtype) {
   return values;
 }
 
+// qkv, or q, k and v.
+std::vector<Values> InputsOf(const Case& c, DType dtype) {
+  std::vector<Values> inputs;
+  for (const TensorType& type : c.Forward(dtype).inputs) {
+    inputs.push_back(StoredValues(type.elements(), 1 + inputs.size(), dtype));
+  }
+  return inputs;
+}
+
 // Forward and gradient of the fast kernels against the reference's.
 void ExpectFastAgrees(const Case& c, DType dtype) {
   const Tolerance tolerance = dtype == DType::kBFloat16 ? Tolerance{.relative = 1.0 / 128, .absolute = 1e-4}
                                                         : Tolerance{.relative = 1e-5, .absolute = 2e-5};
   const AgreeOptions options = {.run = kRun};
-  const Values qkv = StoredValues(c.rows() * 3 * c.columns(), 1, dtype);
-  ExpectKernelsAgree(c.Forward(dtype), {qkv}, tolerance, options);
-  const std::vector<Values> outputs = RunKernel(c.Forward(dtype), {qkv}, kRun);
-  const Values d_o = StoredValues(c.rows() * c.columns(), 2, dtype);
-  ExpectKernelsAgree(c.Gradient(dtype), {qkv, outputs[0], outputs[1], d_o}, tolerance, options);
+  std::vector<Values> inputs = InputsOf(c, dtype);
+  ExpectKernelsAgree(c.Forward(dtype), inputs, tolerance, options);
+  const std::vector<Values> outputs = RunKernel(c.Forward(dtype), inputs, kRun);
+  inputs.insert(inputs.end(), {outputs[0], outputs[1], StoredValues(c.rows() * c.columns(), 9, dtype)});
+  ExpectKernelsAgree(c.Gradient(dtype), inputs, tolerance, options);
 }
 
 TEST(AttentionTest, FirstRowSeesOnlyItself) {
@@ -164,6 +178,149 @@ TEST(AttentionTest, FastDrawsTheSameMask) {
       ExpectFastAgrees({.length = 130, .heads = 1, .size = 12, .causal = causal, .dropout = 0.1}, dtype);
     }
   }
+}
+
+// ------------------------------------------------------------------------------------------- grouped query heads
+
+// The packed form that computes the same as grouped q, k and v: each query head has a copy of the head that it reads.
+Values Packed(const Case& c, const std::vector<Values>& inputs) {
+  Values qkv;
+  const int64_t group = c.heads / c.key_value_heads;
+  for (int64_t row = 0; row < c.rows(); ++row) {
+    for (size_t part = 0; part < 3; ++part) {
+      const int64_t heads = part == 0 ? c.heads : c.key_value_heads;
+      for (int64_t head = 0; head < c.heads; ++head) {
+        const int64_t first = (row * heads + (part == 0 ? head : head / group)) * c.size;
+        qkv.insert(qkv.end(), inputs[part].begin() + first, inputs[part].begin() + first + c.size);
+      }
+    }
+  }
+  return qkv;
+}
+
+// Of one part of a packed gradient: the sum over the query heads of each group; `heads` are left.
+Values Summed(const Case& c, const Values& dqkv, int64_t part, int64_t heads) {
+  Values sums(static_cast<size_t>(c.rows() * heads * c.size));
+  for (int64_t row = 0; row < c.rows(); ++row) {
+    for (int64_t head = 0; head < c.heads; ++head) {
+      for (int64_t i = 0; i < c.size; ++i) {
+        const int64_t to = (row * heads + head / (c.heads / heads)) * c.size + i;
+        sums[static_cast<size_t>(to)] += dqkv[static_cast<size_t>((row * 3 + part) * c.columns() + head * c.size + i)];
+      }
+    }
+  }
+  return sums;
+}
+
+// Output and lse have the packed form's bits; gradients too where no two query heads share, else they are its sums.
+void ExpectEqualsPacked(const Case& c, DType dtype, KernelKind kind) {
+  Case packed = c;
+  packed.key_value_heads = 0;
+  KernelRun run = kRun;
+  run.kind = kind;
+  run.threads = 2;
+  std::vector<Values> inputs = InputsOf(c, dtype);
+  const Values qkv = Packed(c, inputs);
+  const std::vector<Values> outputs = RunKernel(c.Forward(dtype), inputs, run);
+  const std::vector<Values> expected = RunKernel(packed.Forward(dtype), {qkv}, run);
+  EXPECT_TRUE(SameBits(outputs[0], expected[0]));
+  EXPECT_TRUE(SameBits(outputs[1], expected[1]));
+  const Values d_o = StoredValues(c.rows() * c.columns(), 9, dtype);
+  inputs.insert(inputs.end(), {outputs[0], outputs[1], d_o});
+  const std::vector<Values> gradients = RunKernel(c.Gradient(dtype), inputs, run);
+  const Values dqkv = RunKernel(packed.Gradient(dtype), {qkv, outputs[0], outputs[1], d_o}, run)[0];
+  EXPECT_TRUE(SameBits(gradients[0], Summed(c, dqkv, 0, c.heads)));
+  for (const int64_t part : {1, 2}) {
+    const Values sums = Summed(c, dqkv, part, c.key_value_heads);
+    const Values& gradient = gradients[static_cast<size_t>(part)];
+    if (c.heads == c.key_value_heads) {
+      EXPECT_TRUE(SameBits(gradient, sums));
+    }
+    // A sum of packed gradients that are each rounded to bfloat16 is no nearer than that.
+    ExpectClose(gradient, sums, dtype == DType::kBFloat16 ? Tolerance{0x1p-6, 0.03} : Tolerance{1e-5, 1e-5}, "dk, dv");
+  }
+}
+
+TEST(GroupedAttention, EqualsThePackedFormWithCopies) {
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const int causal : {0, 1}) {
+        for (const double dropout : {0.0, 0.1}) {
+          Case c = {.sequences = 2, .length = 65, .heads = 4, .size = 6, .causal = causal, .dropout = dropout};
+          for (const int64_t heads : {1, 2, 4}) {
+            c.key_value_heads = heads;
+            ExpectEqualsPacked(c, dtype, kind);
+          }
+        }
+      }
+    }
+  }
+}
+
+// One row a sequence: the output is the value that the head reads.
+TEST(GroupedAttention, HeadsOfAGroupReadOneValue) {
+  const Case c = {.heads = 4, .size = 1, .key_value_heads = 2};
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+    const Values o = RunKernel(c.Forward(DType::kFloat32), {{1, 2, 3, 4}, {5, 6}, {7, 8}}, {.kind = kind})[0];
+    EXPECT_EQ(o, (Values{7, 7, 8, 8}));
+    // With one key, p is 1 and the scores have no gradient.
+    const std::vector<Values> gradients =
+        RunKernel(c.Gradient(DType::kFloat32), {{1, 2, 3, 4}, {5, 6}, {7, 8}, o, {5, 10, 18, 24}, {1, 10, 100, 1000}},
+                  {.kind = kind});
+    EXPECT_EQ(gradients[0], (Values{0, 0, 0, 0}));
+    EXPECT_EQ(gradients[1], (Values{0, 0}));
+    EXPECT_EQ(gradients[2], (Values{11, 1100}));
+  }
+}
+
+TEST(GroupedAttention, FastAgreesWithReference) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t length : {1, 17, 97}) {
+      for (const int causal : {0, 1}) {
+        Case c = {.sequences = 2, .length = length, .heads = 6, .size = 10, .causal = causal, .key_value_heads = 2};
+        ExpectFastAgrees(c, dtype);
+        c = {.length = length, .heads = 3, .size = 32, .causal = causal, .dropout = 0.1, .key_value_heads = 1};
+        ExpectFastAgrees(c, dtype);
+      }
+    }
+  }
+}
+
+TEST(GroupedAttention, GradientMatchesFiniteDifferences) {
+  for (const int causal : {0, 1}) {
+    for (const double dropout : {0.0, 0.1}) {
+      const Case c = {.sequences = 2,
+                      .length = 4,
+                      .heads = 4,
+                      .size = 2,
+                      .causal = causal,
+                      .dropout = dropout,
+                      .key_value_heads = 2};
+      const auto gradient = [&](const std::vector<Values>& inputs, const std::vector<Values>& outputs,
+                                const std::vector<Values>& d) {
+        return RunKernel(c.Gradient(DType::kFloat64), {inputs[0], inputs[1], inputs[2], outputs[0], outputs[1], d[0]},
+                         kRun);
+      };
+      ExpectGradientMatchesFiniteDifferences(c.Forward(DType::kFloat64), InputsOf(c, DType::kFloat64), {0, 1, 2},
+                                             gradient, {.run = kRun});
+    }
+  }
+}
+
+TEST(GroupedAttention, OutputTypesAndFlops) {
+  const Case c = {.sequences = 2, .length = 8, .heads = 4, .size = 3, .key_value_heads = 2};
+  const KernelSpec gradient = c.Gradient(DType::kBFloat16);
+  EXPECT_EQ(gradient.outputs[0], (TensorType{DType::kBFloat16, {16, 12}}));
+  EXPECT_EQ(gradient.outputs[1], (TensorType{DType::kBFloat16, {16, 6}}));
+  EXPECT_EQ(gradient.outputs[2], gradient.outputs[1]);
+  const int64_t flops = 4 * 16 * 8 * 12;
+  EXPECT_EQ(GetOperation("attention").flops(c.Forward(DType::kBFloat16).inputs, c.attributes()), flops / 2);
+  EXPECT_EQ(GetOperation("attention_gradient").flops(gradient.inputs, c.attributes()), flops / 4 * 5);
+}
+
+TEST(GroupedAttentionDeathTest, HeadsThatDoNotDivideAreRefused) {
+  const Case c = {.heads = 4, .key_value_heads = 3};
+  EXPECT_DEATH(c.Forward(DType::kFloat32), "3 key-value heads do not divide 4 heads");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Gradient operations against central differences of the forward operations, both in float64.
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "tests/tools/kernel_check.h"
 
 namespace reprise::testing {
@@ -54,22 +56,26 @@ TEST(AddLayerNormGradient, MatchesFiniteDifferences) {
 
 TEST(GeluGradient, MatchesFiniteDifferences) {
   const TensorType x{kF64, {4, 3}};
-  const KernelSpec backward = MakeSpec("gelu_gradient", {x, x});
-  ExpectGradientMatchesFiniteDifferences(MakeSpec("gelu", {x}), {RandomValues(12, 1, -4, 4)}, {0},
-                                         [&](const auto& in, const auto&, const auto& d) {
-                                           return RunKernel(backward, {in[0], d[0]});
-                                         });
+  for (const std::string form : {"gelu", "gelu_erf"}) {
+    const KernelSpec backward = MakeSpec(form + "_gradient", {x, x});
+    ExpectGradientMatchesFiniteDifferences(MakeSpec(form, {x}), {RandomValues(12, 1, -4, 4)}, {0},
+                                           [&](const auto& in, const auto&, const auto& d) {
+                                             return RunKernel(backward, {in[0], d[0]});
+                                           });
+  }
 }
 
 TEST(BiasGeluGradient, MatchesFiniteDifferences) {
   const TensorType h{kF64, {4, 3}};
   const TensorType b{kF64, {3}};
-  const KernelSpec backward = MakeSpec("bias_gelu_gradient", {h, b, h});
-  const std::vector<Values> inputs = {RandomValues(12, 1, -4, 4), RandomValues(3, 2)};
-  ExpectGradientMatchesFiniteDifferences(MakeSpec("bias_gelu", {h, b}), inputs, {0, 1},
-                                         [&](const auto& in, const auto&, const auto& d) {
-                                           return RunKernel(backward, {in[0], in[1], d[0]});
-                                         });
+  for (const std::string form : {"bias_gelu", "bias_gelu_erf"}) {
+    const KernelSpec backward = MakeSpec(form + "_gradient", {h, b, h});
+    const std::vector<Values> inputs = {RandomValues(12, 1, -4, 4), RandomValues(3, 2)};
+    ExpectGradientMatchesFiniteDifferences(MakeSpec(form, {h, b}), inputs, {0, 1},
+                                           [&](const auto& in, const auto&, const auto& d) {
+                                             return RunKernel(backward, {in[0], in[1], d[0]});
+                                           });
+  }
 }
 
 TEST(BiasGradient, MatchesFiniteDifferences) {
