@@ -8,6 +8,7 @@ namespace reprise {
 namespace {
 
 constexpr size_t kFanout = 4;
+constexpr size_t kMostSlices = 64;
 constexpr int32_t kMostEnds = 32;  // beginnings and ends in a leaf of several instants
 
 size_t RoundedUp(size_t nodes) { return (nodes + kFanout - 1) / kFanout; }
@@ -65,16 +66,26 @@ Board::Board(const Instants* instants) : instants_(*instants), leaves_(instants-
     levels_.emplace_back(nodes);
     if (nodes <= 1) break;
   }
+  while (levels_[slice_level_].size() > kMostSlices) {
+    ++slice_level_;
+    leaves_a_slice_ *= kFanout;
+  }
+  slices_.resize(levels_[slice_level_].size());
 }
 
-// Calls covered(node) for the largest nodes within the lifetime, which make it up together with parts of at most two
-// leaves, and reached(node, level, index) for every node that it is in without covering it.
+// The leaves that the lifetime covers, of those that it is in.
+Board::Leaves Board::CoveredLeaves(const Lifetime& lifetime) {
+  return {static_cast<size_t>(lifetime.first_leaf) + (lifetime.covers_first_leaf ? 0 : 1),
+          static_cast<size_t>(lifetime.last_leaf) + (lifetime.covers_last_leaf ? 1 : 0)};
+}
+
+// Calls covered(node, level) for the largest nodes within the lifetime, which make it up together with parts of at most
+// two leaves, and reached(node, level, index) for every node that it is in without covering it.
 template <typename Covered, typename Reached>
 void Board::Visit(const Lifetime& lifetime, const Covered& covered, const Reached& reached) {
   auto first = static_cast<size_t>(lifetime.first_leaf);
   auto last = static_cast<size_t>(lifetime.last_leaf);
-  size_t begin = first + (lifetime.covers_first_leaf ? 0 : 1);  // of the nodes that are covered
-  size_t end = last + (lifetime.covers_last_leaf ? 1 : 0);
+  auto [begin, end] = CoveredLeaves(lifetime);  // then branches
   for (size_t level = 0; level < levels_.size(); ++level) {
     std::vector<Node>& nodes = levels_[level];
     if (first < begin || first >= end) reached(&nodes[first], level, first);
@@ -82,12 +93,11 @@ void Board::Visit(const Lifetime& lifetime, const Covered& covered, const Reache
     size_t above_begin = RoundedUp(begin);
     size_t above_end = end / kFanout;
     if (above_begin >= above_end || level + 1 == levels_.size()) {
-      for (size_t n = begin; n < end; ++n) covered(&nodes[n]);
+      for (size_t n = begin; n < end; ++n) covered(&nodes[n], level);
       above_begin = above_end = 0;
-      begin = end = 0;
     } else {
-      for (size_t n = begin; n < above_begin * kFanout; ++n) covered(&nodes[n]);
-      for (size_t n = above_end * kFanout; n < end; ++n) covered(&nodes[n]);
+      for (size_t n = begin; n < above_begin * kFanout; ++n) covered(&nodes[n], level);
+      for (size_t n = above_end * kFanout; n < end; ++n) covered(&nodes[n], level);
     }
     begin = above_begin;
     end = above_end;
@@ -100,14 +110,19 @@ void Board::Add(int64_t begin, int64_t end, size_t item) {
   const Lifetime& lifetime = instants_.of(item);
   Visit(
       lifetime,
-      [&](Node* node) {
-        node->throughout.Add(begin, end, &work_);
+      [&](Node* node, size_t level) {
+        if (level < slice_level_) node->throughout.Add(begin, end, &work_);
         node->somewhere.Add(begin, end, &work_);
       },
       [&](Node* node, size_t level, size_t index) {
         node->somewhere.Add(begin, end, &work_);
         if (level == 0) AddToLeaf({begin, end, lifetime.first, lifetime.last}, index);
       });
+  const Leaves leaves = CoveredLeaves(lifetime);
+  const size_t slices_end = leaves.end / leaves_a_slice_;
+  for (size_t s = (leaves.begin + leaves_a_slice_ - 1) / leaves_a_slice_; s < slices_end; ++s) {
+    slices_[s].Add(begin, end, &work_);
+  }
 }
 
 void Board::AddToLeaf(const Entry& entry, size_t leaf) {
@@ -126,11 +141,16 @@ int64_t Board::LowestFree(int64_t size, size_t item) {
     if (!set.empty()) sets_.push_back(&set);
   };
   Visit(
-      lifetime, [&](Node* node) { in_the_way(node->somewhere); },
+      lifetime, [&](Node* node, size_t) { in_the_way(node->somewhere); },
       [&](Node* node, size_t level, size_t index) {
-        in_the_way(node->throughout);
+        if (level < slice_level_) in_the_way(node->throughout);
         if (level == 0) lists_.push_back(index);
       });
+  // Who covers the branch that one of those nodes is part of covers the slice of the branch's beginning or end.
+  const size_t first_slice = static_cast<size_t>(lifetime.first_leaf) / leaves_a_slice_;
+  const size_t last_slice = static_cast<size_t>(lifetime.last_leaf) / leaves_a_slice_;
+  in_the_way(slices_[first_slice]);
+  if (last_slice != first_slice) in_the_way(slices_[last_slice]);
   return LowestOfAll(size, lifetime);
 }
 

@@ -8,7 +8,8 @@
 // Time is cut into leaves with a few items' beginnings and ends each, four leaves make a branch, four branches a larger
 // one, and so on. Every node of that tree knows which bytes are taken all through it, and which at some time within it.
 // An item lives in few nodes that cover its lifetime exactly, so both calls look at a logarithmic number of nodes
-// whatever else is alive.
+// whatever else is alive. Beside that, at most 64 slices of time each know all that is taken throughout them: what
+// lives long is packed into few ranges there, where sets that share it out would have holes for each other's items.
 #ifndef REPRISE_RUNTIME_PLAN_BOARD_H_
 #define REPRISE_RUNTIME_PLAN_BOARD_H_
 
@@ -64,7 +65,7 @@ class Board {
   using Lifetime = Instants::Lifetime;
 
   struct Node {
-    AddressSet throughout;  // taken by items that cover this node, but not the branch that it is part of
+    AddressSet throughout;  // below slices: taken by items that cover this node, but not the branch that it is part of
     AddressSet somewhere;   // taken by items that begin or end within it, and by those above
   };
 
@@ -73,6 +74,11 @@ class Board {
     int64_t begin, end;
     int32_t first, last;
   };
+
+  struct Leaves {
+    size_t begin, end;
+  };
+  static Leaves CoveredLeaves(const Lifetime& lifetime);
 
   template <typename Covered, typename Reached>
   void Visit(const Lifetime& lifetime, const Covered& covered, const Reached& reached);
@@ -83,6 +89,9 @@ class Board {
   const Instants& instants_;
   std::vector<std::vector<Node>> levels_;   // of the tree, leaves first
   std::vector<std::vector<Entry>> leaves_;  // by leaf
+  size_t slice_level_ = 0;                  // of the nodes that are slices
+  size_t leaves_a_slice_ = 1;
+  std::vector<AddressSet> slices_;  // all that is taken throughout each
   int64_t work_ = 0;
   // Of the lifetime at hand: what can stand in the way.
   std::vector<const AddressSet*> sets_;

@@ -141,5 +141,34 @@ TEST(Layout, IsTheSameEveryTime) {
   EXPECT_EQ(AssignAddresses(items).offsets, AssignAddresses(items).offsets);
 }
 
+// A step of `layers` layers that keep everything: two items a layer from its forward to its backward, a gradient from
+// there to the end, short ones in both.
+std::vector<LayoutItem> DeepStep(int64_t layers) {
+  std::vector<LayoutItem> items;
+  const int64_t end = 40 * layers;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const int64_t forward = 20 * layer;
+    const int64_t backward = end - 20 * (layer + 1);
+    items.push_back({8 * kItemAlignment, forward, backward + 15});
+    items.push_back({3 * kItemAlignment, forward + 4, backward + 9});
+    items.push_back({11 * kItemAlignment, backward + 2, end});
+    for (int64_t k = 0; k < 18; ++k) {
+      const int64_t bytes = (1 + k * 7 % 5) * kItemAlignment;
+      items.push_back({bytes, forward + k, forward + k + 1 + k % 3});
+      items.push_back({bytes, backward + k, backward + k + 1 + k % 3});
+    }
+  }
+  return items;
+}
+
+// Sixteen times the layers, all of them alive together in the middle.
+TEST(Layout, WorkGrowsLittleFasterThanDepth) {
+  const Layout small = AssignAddresses(DeepStep(100));
+  const Layout large = AssignAddresses(DeepStep(1600));
+  EXPECT_GT(small.work, 100 * 39);             // at least once an item
+  EXPECT_LT(large.work, 16 * 3 * small.work);  // as it grows with the square: 16 * 16
+  EXPECT_LE(large.bytes, large.largest_live_sum + large.largest_live_sum / 50);
+}
+
 }  // namespace
 }  // namespace reprise
