@@ -58,6 +58,30 @@ std::vector<Use> UsesOf(const Schedule& schedule, const Instruction& instruction
   return uses;
 }
 
+// What the instruction at hand lists. Some list an item of every unit, so that nobody goes through lists.
+class Listed {
+ public:
+  explicit Listed(size_t items) : entries_(items) {}
+
+  void Add(int32_t instruction, const Access& access) {
+    Entry& entry = entries_[static_cast<size_t>(access.item)];
+    if (entry.instruction != instruction) entry = {instruction, access.write};  // the first counts
+  }
+
+  bool Holds(int32_t instruction, int32_t item, bool write) const {
+    if (static_cast<size_t>(item) >= entries_.size()) return false;
+    const Entry& entry = entries_[static_cast<size_t>(item)];
+    return entry.instruction == instruction && (entry.write || !write);
+  }
+
+ private:
+  struct Entry {
+    int32_t instruction = -1;
+    bool write = false;
+  };
+  std::vector<Entry> entries_;  // by item
+};
+
 class Checker {
  public:
   Checker(const Schedule& schedule, const HappensBefore& order) : schedule_(schedule), order_(order) {}
@@ -133,10 +157,12 @@ class Checker {
   // Each use is listed, within its item and lifetime, and after a write.
   absl::Status CheckUses() const {
     std::vector<bool> written(schedule_.items.size(), false);
+    Listed listed(schedule_.items.size());
     for (int32_t i = 0; i < count(); ++i) {
       const std::vector<Use> uses = UsesOf(schedule_, instruction(i));
+      for (const Access& access : instruction(i).accesses) listed.Add(i, access);
       for (const Use& use : uses) {
-        RETURN_IF_ERROR(CheckListed(i, use));
+        RETURN_IF_ERROR(CheckListed(i, use, listed));
         RETURN_IF_ERROR(CheckLive(i, use.operand.item, use.tick));
         if (use.reads) RETURN_IF_ERROR(CheckWritten(i, use.operand.item, written));
         if (use.writes) written[static_cast<size_t>(use.operand.item)] = true;
@@ -150,11 +176,9 @@ class Checker {
     return absl::OkStatus();
   }
 
-  absl::Status CheckListed(int32_t i, const Use& use) const {
-    const std::vector<Access>& accesses = instruction(i).accesses;
+  absl::Status CheckListed(int32_t i, const Use& use, const Listed& listed) const {
     const int32_t item = use.operand.item;
-    const auto found = std::find_if(accesses.begin(), accesses.end(), [&](const Access& a) { return a.item == item; });
-    if (found == accesses.end() || (use.writes && !found->write)) {
+    if (!listed.Holds(i, item, use.writes)) {
       return absl::InternalError(absl::StrCat(Name(i), use.writes ? " writes " : " reads ", NameItem(schedule_, item),
                                               " and does not list it"));
     }

@@ -112,19 +112,18 @@ class Probe {
   void FillGradients() {
     const int64_t end = steps_.back()->last_tick;
     for (BlockProfile& block : profile_.blocks) block.gradient_held_bytes = block.gradient_left_bytes = 0;
-    for (size_t s = 0; s < steps_.size() && steps_[s]->micro_batch == 0; ++s) {
-      if (!MakesGradients(*steps_[s])) continue;
-      BlockProfile& block = profile_.blocks[static_cast<size_t>(steps_[s]->block)];
-      const Instruction* next = s + 1 < steps_.size() ? steps_[s + 1] : nullptr;
-      for (const Item& item : schedule_.items) {
-        const bool made_here =
-            item.first >= steps_[s]->first_tick && (next == nullptr || item.first < next->first_tick);
-        if (item.kind != ItemKind::kGradient || !made_here) continue;
-        if (item.last > end + 1) {
-          block.gradient_left_bytes += Aligned(item.bytes);  // until the update
-        } else if (next != nullptr && item.last >= next->last_tick) {
-          block.gradient_held_bytes += Aligned(item.bytes);
-        }
+    for (const Item& item : schedule_.items) {
+      if (item.kind != ItemKind::kGradient) continue;
+      const auto behind = std::upper_bound(steps_.begin(), steps_.end(), item.first,
+                                           [](int64_t t, const Instruction* i) { return t < i->first_tick; });
+      if (behind == steps_.begin()) continue;
+      const Instruction& maker = **std::prev(behind);
+      if (maker.micro_batch > 0 || !MakesGradients(maker)) continue;
+      BlockProfile& block = profile_.blocks[static_cast<size_t>(maker.block)];
+      if (item.last > end + 1) {
+        block.gradient_left_bytes += Aligned(item.bytes);  // until the update
+      } else if (behind != steps_.end() && item.last >= (*behind)->last_tick) {
+        block.gradient_held_bytes += Aligned(item.bytes);
       }
     }
   }
@@ -134,14 +133,18 @@ class Probe {
   void VisitOwnBytes(const Visit& visit) {
     const int32_t last = steps_.back()->micro_batch;
     std::vector<bool> begun(profile_.blocks.size(), false);
+    SumLayers();
+    int64_t begun_bytes = 0;
     int64_t gradients_left = 0;  // of the micro-batches before
     for (const BlockProfile& block : profile_.blocks) gradients_left += last > 0 ? block.gradient_left_bytes : 0;
     for (size_t s = 0; s < steps_.size(); ++s) {
       const Instruction& step = *steps_[s];
       if (step.micro_batch != last) continue;
       const auto b = static_cast<size_t>(step.block);
-      if (step.kind == InstructionKind::kRecompute || step.kind == InstructionKind::kBackward) begun[b] = true;
-      int64_t apart = gradients_left + RetainedBytes(step, begun) + RemadeBytes(step);
+      const bool begins = step.kind == InstructionKind::kRecompute || step.kind == InstructionKind::kBackward;
+      if (begins && !begun[b] && b > 0) begun_bytes += retained_[b] - retained_[b - 1];
+      if (begins) begun[b] = true;
+      int64_t apart = gradients_left + RetainedBytes(step) - begun_bytes + RemadeBytes(step);
       const bool has_parameters = step.kind != InstructionKind::kBackward || step.block > 0;
       if (has_parameters) apart += profile_.blocks[b].whole_bytes;
       if (s > 0 && MakesGradients(*steps_[s - 1])) apart += BlockOf(*steps_[s - 1]).gradient_held_bytes;
@@ -169,30 +172,34 @@ class Probe {
   }
   bool StartsSegment(size_t layer) const { return plan_.layers[layer - 1].starts_segment; }
 
-  // Of the layers whose forward is over and whose backward has not begun.
-  int64_t RetainedBytes(const Instruction& step, const std::vector<bool>& begun) const {
-    const bool forward = step.kind == InstructionKind::kForward;
-    const size_t layers = plan_.layers.size();
-    const size_t end = forward ? static_cast<size_t>(std::max(step.block - 1, 0)) : layers;
-    int64_t bytes = 0;
-    for (size_t layer = 1; layer <= end; ++layer) {
-      if (begun[layer]) continue;
+  // By layer, of it and all before it.
+  void SumLayers() {
+    retained_.assign(plan_.layers.size() + 1, 0);
+    remade_ = retained_;
+    segment_start_.assign(plan_.layers.size() + 1, 1);
+    for (size_t layer = 1; layer <= plan_.layers.size(); ++layer) {
       const OptionProfile& option = OptionOf(layer);
-      bytes += option.kept_bytes;
+      const BlockProfile& block = profile_.blocks[layer];
+      retained_[layer] = retained_[layer - 1] + option.kept_bytes;
       // The boundary of a longer segment leaves this sum when its first layer is recomputed.
-      if (StartsSegment(layer) && option.reads_boundary) bytes += profile_.blocks[layer].boundary_bytes;
+      if (StartsSegment(layer) && option.reads_boundary) retained_[layer] += block.boundary_bytes;
+      remade_[layer] = remade_[layer - 1] + block.remade_bytes;
+      segment_start_[layer] = layer == 1 || StartsSegment(layer) ? layer : segment_start_[layer - 1];
     }
-    return bytes;
+  }
+
+  // Of the layers whose forward is over.
+  int64_t RetainedBytes(const Instruction& step) const {
+    if (step.kind != InstructionKind::kForward) return retained_.back();
+    return retained_[static_cast<size_t>(std::max(step.block - 1, 0))];
   }
 
   // Of the layers ahead in the step's own segment: they have been recomputed and wait.
   int64_t RemadeBytes(const Instruction& step) const {
     if (step.kind != InstructionKind::kRecompute && step.kind != InstructionKind::kBackward) return 0;
-    int64_t bytes = 0;
-    for (auto layer = static_cast<size_t>(step.block); layer > 1 && !StartsSegment(layer); --layer) {
-      bytes += profile_.blocks[layer - 1].remade_bytes;
-    }
-    return bytes;
+    if (step.block < 1) return 0;
+    const auto layer = static_cast<size_t>(step.block);
+    return remade_[layer - 1] - remade_[segment_start_[layer] - 1];
   }
 
   const Plan& plan_;
@@ -200,6 +207,8 @@ class Probe {
   Profile& profile_;
   const std::vector<int64_t> live_;  // by tick
   std::vector<const Instruction*> steps_;
+  std::vector<int64_t> retained_, remade_;  // by layer, from 1 on: sums up to it
+  std::vector<size_t> segment_start_;       // by layer
 };
 
 int64_t Largest(const std::vector<int64_t>& values) { return *std::max_element(values.begin(), values.end()); }

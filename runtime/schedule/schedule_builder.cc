@@ -50,13 +50,16 @@ void ScheduleBuilder::Touch(const Operand& operand, bool write) {
   Item& item = this->item(operand.item);
   if (item.first < 0) item.first = next_tick_;
   item.last = next_tick_;
+  const auto instruction = static_cast<int32_t>(schedule_.instructions.size()) - 1;
   std::vector<Access>& accesses = schedule_.instructions.back().accesses;
-  const auto found =
-      std::find_if(accesses.begin(), accesses.end(), [&](const Access& a) { return a.item == operand.item; });
-  if (found == accesses.end()) {
+  touched_.resize(schedule_.items.size());
+  Touched& touched = touched_[static_cast<size_t>(operand.item)];
+  if (touched.instruction != instruction) {
+    touched = {instruction, accesses.size()};
     accesses.push_back({operand.item, write});
   } else {
-    found->write = found->write || write;
+    Access& access = accesses[touched.access];
+    access.write = access.write || write;
   }
 }
 

@@ -62,6 +62,11 @@ class ScheduleBuilder {
   const ScratchBytes& scratch_bytes_;
   Schedule schedule_;
   int64_t next_tick_ = 0;
+  struct Touched {
+    int32_t instruction = -1;  // the last one
+    size_t access = 0;         // of it
+  };
+  std::vector<Touched> touched_;                // by item, of those that were
   std::vector<std::pair<int32_t, int>> holds_;  // item, block instructions left
   std::map<std::string, int32_t> kernel_index_;
   std::vector<int64_t> kernel_scratch_;
