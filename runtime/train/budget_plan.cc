@@ -128,28 +128,34 @@ absl::StatusOr<std::optional<BudgetPlan>> BestWithin(Planner& planner, const Pro
   return best;
 }
 
-// The smallest arena of the planner's answers.
-absl::StatusOr<int64_t> SmallestFromPlanner(const Profile& profile, const PlanLimits& limits,
-                                            const ArenaBytes& arena_bytes) {
+// Makes `best` smaller if the arena of one of the planner's answers is. No arena is smaller than its plan's peak.
+absl::Status LowerFromPlanner(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes,
+                              int64_t* best) {
   ASSIGN_OR_RETURN(Planner planner, Planner::Create(profile, limits));
   const int64_t smallest = planner.SmallestBudget();
+  if (smallest >= *best) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Solution leanest, planner.Solve(smallest));
-  ASSIGN_OR_RETURN(int64_t best, arena_bytes(leanest.plan));
-  if (best <= smallest) return smallest;
+  ASSIGN_OR_RETURN(const int64_t leanest_bytes, arena_bytes(leanest.plan));
+  *best = std::min(*best, leanest_bytes);
   // A plan of a larger live sum may need a smaller arena.
-  RETURN_IF_ERROR(WalkDown(planner, best - 1, [&](const Solution& solution) -> absl::StatusOr<bool> {
+  for (int64_t budget = *best - 1; budget >= smallest;) {
+    ASSIGN_OR_RETURN(const Solution solution, planner.Solve(budget));
     ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(solution.plan));
-    best = std::min(best, bytes);
-    return false;
-  }));
-  return best;
+    *best = std::min(*best, bytes);
+    budget = std::min(solution.cost.peak_bytes, *best) - 1;
+  }
+  return absl::OkStatus();
 }
 
 // Makes `best` smaller if a plan by hand needs less.
 absl::Status LowerByHand(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes,
                          int64_t* best) {
-  for (const Candidate& candidate : ByHandWithin(profile, limits)) {
-    if (candidate.cost.peak_bytes >= *best) continue;
+  std::vector<Candidate> candidates = ByHandWithin(profile, limits);
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.cost.peak_bytes < b.cost.peak_bytes;  // the likeliest first: fewer are compiled
+  });
+  for (const Candidate& candidate : candidates) {
+    if (candidate.cost.peak_bytes >= *best) break;
     ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(candidate.plan));
     *best = std::min(*best, bytes);
   }
@@ -158,13 +164,16 @@ absl::Status LowerByHand(const Profile& profile, const PlanLimits& limits, const
 
 }  // namespace
 
-absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes) {
-  ASSIGN_OR_RETURN(int64_t best, SmallestFromPlanner(profile, limits, arena_bytes));
-  if (limits.offloads) {
-    ASSIGN_OR_RETURN(const int64_t resident, SmallestFromPlanner(profile, WithoutOffload(limits), arena_bytes));
-    best = std::min(best, resident);
+absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes,
+                                      std::optional<int64_t> resident) {
+  int64_t best = INT64_MAX;
+  if (resident.has_value()) {
+    best = *resident;
+  } else if (limits.offloads) {
+    ASSIGN_OR_RETURN(best, SmallestArena(profile, WithoutOffload(limits), arena_bytes));
   }
   RETURN_IF_ERROR(LowerByHand(profile, limits, arena_bytes, &best));
+  RETURN_IF_ERROR(LowerFromPlanner(profile, limits, arena_bytes, &best));
   return best;
 }
 

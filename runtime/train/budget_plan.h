@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "runtime/plan/planner.h"
@@ -35,8 +36,10 @@ absl::StatusOr<BudgetPlan> PlanForBudget(const Profile& profile, const PlanLimit
 // Whether PlanForBudget would find one. Faster than asking it: the fastest plan is not looked for.
 absl::StatusOr<bool> BudgetHolds(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes);
 
-// The smallest budget that PlanForBudget takes.
-absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes);
+// The smallest budget that PlanForBudget takes. `resident`: that of the same limits without offload, where it is known
+// and these offload; it is not looked for a second time then.
+absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes,
+                                      std::optional<int64_t> resident = std::nullopt);
 
 }  // namespace reprise
 

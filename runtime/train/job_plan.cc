@@ -211,7 +211,8 @@ absl::StatusOr<SmallestBudgets> FindSmallestBudgets(const JobPlan& job, KernelSe
   limits.offloads = false;
   ASSIGN_OR_RETURN(smallest.resident, SmallestArena(*job.profile, limits, planning.Arena()));
   limits.offloads = true;
-  ASSIGN_OR_RETURN(smallest.offloaded, SmallestArena(*job.profile, limits, planning.Arena()));
+  ASSIGN_OR_RETURN(smallest.offloaded,
+                   SmallestArena(*job.profile, limits, planning.Arena(), smallest.resident));
   return smallest;
 }
 
