@@ -17,7 +17,6 @@
 namespace reprise {
 namespace {
 
-constexpr int kBudgets = 50;
 constexpr int64_t kLength = 128;
 const Gpt2Config kGpt2 = {.vocab_size = 50257, .n_positions = 1024, .n_embd = 768, .n_layer = 12, .n_head = 12};
 
@@ -38,7 +37,7 @@ Hardware TwoCores() {
 
 JobOptions Options() {
   JobOptions options;
-  options.micro_batch = 2;
+  options.micro_batch = 8;  // enough tokens for activations to set the peak
   options.sequence_length = kLength;
   return options;
 }
@@ -85,7 +84,12 @@ std::string TrainOnce(const Model& model, const JobOptions& options, int64_t* pe
   return bits;
 }
 
-class AutoBudgetsLong : public ::testing::TestWithParam<bool> {};
+struct Range {
+  bool offload;
+  int budgets;
+};
+
+class AutoBudgetsLong : public ::testing::TestWithParam<Range> {};
 
 TEST_P(AutoBudgetsLong, Gpt2Of124M) {
   const Model model = Gpt2(kGpt2);
@@ -99,19 +103,20 @@ TEST_P(AutoBudgetsLong, Gpt2Of124M) {
   EXPECT_EQ(peak, (*everything)->device_bytes());
 
   options.checkpoint = "auto";
-  options.offload_activations = GetParam();
+  options.offload_activations = GetParam().offload;
   options.times = std::make_shared<const MachineTimes>(EstimateTimes(TwoCores(), (*everything)->schedule.kernels, 1));
   options.memory_budget_bytes = (*everything)->device_bytes();
   const auto widest = MakeJobPlan(model, options, 1, kernels);
   ASSERT_TRUE(widest.ok()) << widest.status();
   const auto both = FindSmallestBudgets(**widest, kernels);
   ASSERT_TRUE(both.ok()) << both.status();
-  const int64_t smallest = GetParam() ? both->offloaded : both->resident;
+  const int64_t smallest = GetParam().offload ? both->offloaded : both->resident;
 
+  const int budgets = GetParam().budgets;
   std::set<int64_t> peaks;
   int64_t time = INT64_MAX;
-  for (int i = 0; i < kBudgets; ++i) {
-    options.memory_budget_bytes = smallest + ((*everything)->device_bytes() - smallest) * i / (kBudgets - 1);
+  for (int i = 0; i < budgets; ++i) {
+    options.memory_budget_bytes = smallest + ((*everything)->device_bytes() - smallest) * i / (budgets - 1);
     SCOPED_TRACE(absl::StrCat("budget ", options.memory_budget_bytes));
     const auto job = MakeJobPlan(model, options, 1, kernels);
     ASSERT_TRUE(job.ok()) << job.status();
@@ -124,9 +129,9 @@ TEST_P(AutoBudgetsLong, Gpt2Of124M) {
     EXPECT_EQ(TrainOnce(model, options, &peak), expected);
     EXPECT_EQ(peak, predicted);
   }
-  std::printf("%zu different plans in %d budgets from %lld to %lld bytes\n", peaks.size(), kBudgets,
+  std::printf("%zu different plans in %d budgets from %lld to %lld bytes\n", peaks.size(), budgets,
               static_cast<long long>(smallest), static_cast<long long>((*everything)->device_bytes()));
-  EXPECT_GE(peaks.size(), 10U);
+  EXPECT_GE(peaks.size(), static_cast<size_t>(budgets) / 2) << "the budgets made little difference";
 
   options.memory_budget_bytes = smallest - 1;
   const absl::Status refused = MakeJobPlan(model, options, 1, kernels).status();
@@ -134,8 +139,8 @@ TEST_P(AutoBudgetsLong, Gpt2Of124M) {
   EXPECT_NE(std::string(refused.message()).find(absl::StrCat("is ", smallest, " bytes")), std::string::npos) << refused;
 }
 
-INSTANTIATE_TEST_SUITE_P(Offload, AutoBudgetsLong, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "allowed" : "off"; });
+INSTANTIATE_TEST_SUITE_P(Offload, AutoBudgetsLong, ::testing::Values(Range{false, 50}, Range{true, 10}),
+                         [](const auto& info) { return info.param.offload ? "allowed" : "off"; });
 
 }  // namespace
 }  // namespace reprise
