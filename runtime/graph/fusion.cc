@@ -83,6 +83,7 @@ class Fuser {
 
   std::vector<ValueId> Mapped(const std::vector<ValueId>& values) const {
     std::vector<ValueId> result;
+    result.reserve(values.size());
     for (const ValueId value : values) result.push_back(mapped_[Index(value)]);
     return result;
   }
@@ -97,7 +98,8 @@ class Fuser {
       Bind(node.outputs, to_.AddNode("bias_" + node.operation, {product, in[2]}));
     } else if (IsNorm(node)) {
       std::vector<ValueId> in = Mapped(swallowed->inputs);
-      for (size_t i = 1; i < node.inputs.size(); ++i) in.push_back(mapped_[Index(node.inputs[i])]);
+      const std::vector<ValueId> rest = Mapped({node.inputs.begin() + 1, node.inputs.end()});
+      in.insert(in.end(), rest.begin(), rest.end());
       const std::vector<ValueId> out = to_.AddNode("add_" + node.operation, std::move(in), node.attributes);
       mapped_[Index(swallowed->outputs[0])] = out[0];
       Bind(node.outputs, {out.begin() + 1, out.end()});

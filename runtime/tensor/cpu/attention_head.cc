@@ -286,7 +286,9 @@ class QueryHeadBackward {
         padded_(Padded(shape.size)),
         scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(shape.size)))) {
     Pieces pieces(head.scratch);
-    for (float** all : {&q_, &d_o_, &dq_}) *all = pieces.Take(shape.length * padded_);
+    q_ = pieces.Take(shape.length * padded_);
+    d_o_ = pieces.Take(shape.length * padded_);
+    dq_ = pieces.Take(shape.length * padded_);
     delta_ = pieces.Take(shape.length);
     k_ = pieces.Take(kTile * padded_);
     k_transposed_ = pieces.Take(shape.size * kTile);

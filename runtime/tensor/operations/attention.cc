@@ -58,7 +58,7 @@ std::vector<TensorType> Infer(const OperationTypes& t, const Attributes& attribu
 std::vector<TensorType> InferGradient(const OperationTypes& t, const Attributes& attributes) {
   REPRISE_CHECK(t.size() == 4 || t.size() == 6)
       << "attention_gradient: takes qkv, or q, k and v, then o, lse and do, not " << t.size() << " inputs";
-  const OperationTypes inputs(t.begin(), t.end() - 3);
+  OperationTypes inputs(t.begin(), t.end() - 3);
   const std::vector<TensorType> forward = Infer(inputs, attributes);
   const TensorType* rest = &t[inputs.size()];
   REPRISE_CHECK(rest[0] == forward[0] && rest[1] == forward[1] && rest[2] == forward[0])

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -71,8 +72,8 @@ class Function {
   double Value() {
     GraphRunner run(graph());
     SetAll(run);
-    std::vector<int32_t> nodes;
-    for (int32_t n = 0; n < differentiated_.forward_nodes; ++n) nodes.push_back(n);
+    std::vector<int32_t> nodes(static_cast<size_t>(differentiated_.forward_nodes));
+    std::iota(nodes.begin(), nodes.end(), 0);
     run.Run(nodes);
     const std::vector<double> output = run.Get(graph().outputs[0]);
     double sum = 0;
