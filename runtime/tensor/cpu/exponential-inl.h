@@ -45,16 +45,18 @@ HWY_INLINE FloatVector PowerOfTwo(FloatVector t) {
   return ScaledPower(hn::Sub(t, hn::Sub(shifted, Shifter())), shifted, t);
 }
 
-// e^(x + rest) for x <= 0 and a rest within x's last place; 0 for x < -87.3 and NaN. Within 2 units in the last place:
-// x log2(e) is kept in two parts (Cody and Waite 1980), the second of which has what float32 leaves of log2(e).
+// e^(x + rest) for x <= 0 and a rest that is small beside 1; 0 for x < -87.3 and NaN. Within 2 units in the last place,
+// with and without fused multiply-add: ln(2) is in two parts, the first of so few bits that its multiples are exact
+// (Cody and Waite 1980).
 HWY_INLINE FloatVector ExponentialOf(FloatVector x, FloatVector rest) {
-  constexpr double kRestOfLog2E = kLog2E - static_cast<double>(static_cast<float>(kLog2E));
+  constexpr double kUpperLn2 = 0x1.62e4p-1;
+  constexpr double kLowerLn2 = 0x1.7f7d1cf79abcap-20;
   const FloatVector t = hn::Mul(x, Constant(kLog2E));
   const FloatVector shifted = hn::Add(t, Shifter());
-  FloatVector f = hn::MulSub(x, Constant(kLog2E), hn::Sub(shifted, Shifter()));
-  f = hn::MulAdd(x, Constant(kRestOfLog2E), f);
-  f = hn::MulAdd(rest, Constant(kLog2E), f);
-  return ScaledPower(f, shifted, t);
+  const FloatVector n = hn::Sub(shifted, Shifter());
+  const FloatVector upper = hn::NegMulAdd(n, Constant(kUpperLn2), x);
+  const FloatVector r = hn::Add(hn::NegMulAdd(n, Constant(kLowerLn2), upper), rest);
+  return ScaledPower(hn::Mul(r, Constant(kLog2E)), shifted, t);
 }
 
 HWY_INLINE FloatVector ExponentialOf(FloatVector x) { return ExponentialOf(x, hn::Zero(kFloats)); }

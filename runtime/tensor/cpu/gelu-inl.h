@@ -89,9 +89,11 @@ struct ErfTerms {
     // exp(-a^2 / 2) has vanished at 14.5; larger squares might not be finite. NaN stays.
     const FloatVector size = hn::Abs(x);
     const FloatVector a = hn::IfThenElse(hn::Gt(size, Constant(14.5)), Constant(14.5), size);
-    const FloatVector half = hn::Mul(a, Constant(-0.5));
-    const FloatVector square = hn::Mul(half, a);
-    density = ExponentialOf(square, hn::MulSub(half, a, square));
+    // The square of the upper 12 bits is exact; a^2 = upper^2 + (a - upper) (a + upper), as in Cody's erfc (1969).
+    const WordTag words;
+    const FloatVector upper = hn::BitCast(kFloats, hn::And(hn::BitCast(words, a), hn::Set(words, 0xFFFFF000U)));
+    const FloatVector rest = hn::Mul(hn::Sub(upper, a), hn::Add(upper, a));
+    density = ExponentialOf(hn::Mul(hn::Mul(upper, upper), Constant(-0.5)), hn::Mul(rest, Constant(0.5)));
     const FloatVector tail = hn::Mul(density, TailRatio(a));
     const FloatVector outer = hn::IfThenElse(hn::Lt(x, hn::Zero(kFloats)), tail, hn::Sub(Constant(1), tail));
     const FloatVector centre = hn::MulAdd(x, CentreRatio(hn::Mul(x, x)), Constant(0.5));
