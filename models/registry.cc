@@ -21,7 +21,9 @@ struct Entry {
   const char* architecture;  // the class of Transformers that opens it
   absl::StatusOr<ModelSource> (*build)(ModelConfig& config, const ModelOptions& options);
 };
-constexpr Entry kModels[] = {{kDefault, "GPT2LMHeadModel", BuildGpt2}};
+constexpr Entry kModels[] = {{kDefault, "GPT2LMHeadModel", BuildGpt2},
+                             {"llama", "LlamaForCausalLM", BuildLlama},
+                             {"qwen2", "Qwen2ForCausalLM", BuildQwen2}};
 
 std::vector<std::string> Names() {
   std::vector<std::string> names;

@@ -17,6 +17,8 @@ inline constexpr int64_t kMaximumSize = int64_t{1} << 31;  // of any number of a
 absl::Status RefuseUnknownKeys(const std::string& model, const ModelConfig& config);
 
 absl::StatusOr<ModelSource> BuildGpt2(ModelConfig& config, const ModelOptions& options);
+absl::StatusOr<ModelSource> BuildLlama(ModelConfig& config, const ModelOptions& options);
+absl::StatusOr<ModelSource> BuildQwen2(ModelConfig& config, const ModelOptions& options);
 
 }  // namespace reprise
 

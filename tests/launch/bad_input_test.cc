@@ -178,7 +178,7 @@ TEST_F(BadInput, ModelFolders) {
   spoiled("config.json", "", kData, {"config.json", "not JSON"});
   spoiled("config.json", "{\"n_layer\": \"two\"}", kConfiguration, {"n_layer", "two", "config.json"});
   spoiled("config.json", "{\"activation_function\": \"relu\"}", kConfiguration, {"activation_function", "be gelu_new"});
-  spoiled("config.json", "{\"model_type\": \"llama\"}", kConfiguration, {"model_type", "gpt2"});
+  spoiled("config.json", "{\"model_type\": \"mixtral\"}", kConfiguration, {"model_type", "gpt2, llama, qwen2"});
   spoiled("config.json", "{\"n_layer\": [2]}", kConfiguration, {"n_layer", "one value"});
   spoiled("config.json", "{\"n_layer\": {}}", kConfiguration, {"n_layer", "whole number"});
 
@@ -244,9 +244,9 @@ TEST_F(BadInput, OutputsThatCannotBeWritten) {
 
 TEST_F(BadInput, WhatIsNotBuiltYet) {
   for (const char* flags :
-       {"--resume=snapshot", "--snapshot_dir=x", "--snapshot_every=4", "--export=x", "--device=cuda",
+       {"--resume=snapshot", "--snapshot_dir=x", "--snapshot_every=4", "--device=cuda",
         "--offload=parameters", "--offload=optimizer", "--checkpoint=all --offload=activations --offload_file=x",
-        "--freeze=wte", "--replicas=2", "--model=llama", "--model=vit", "--data_format=idx"}) {
+        "--freeze=wte", "--replicas=2", "--model=vit", "--data_format=idx"}) {
     Refused(flags, kConfiguration, {"is not built yet"});
   }
 }

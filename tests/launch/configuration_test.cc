@@ -210,8 +210,6 @@ TEST(Resolve, NamesWhatIsNotBuilt) {
       {{"--snapshot_dir=x"}, "--snapshot_dir is not built yet"},
       {{"--snapshot_every=5"}, "--snapshot_every is not built yet"},
       {{"--resume=x"}, "--resume of a snapshot is not built yet"},
-      {{"--export=x"}, "--export is not built yet"},
-      {{"--model=llama"}, "--model=llama is not built yet"},
       {{"--model=vit"}, "--model=vit is not built yet"},
       {{"--data_format=idx"}, "--data_format=idx is not built yet"},
   };

@@ -57,7 +57,7 @@ int ErrorLines(const Outcome& outcome) {
 TEST(Program, RefusesInOneLine) {
   for (const char* arguments :
        {"", "trian", "--nonsense", "doctor", "report", "train", "train --stpes=3", "train --data=x --steps=0",
-        "train --data=x --steps=1 --learning_rate=nan", "train --data=x --steps=1 --export=out",
+        "train --data=x --steps=1 --learning_rate=nan", "train --data=x --steps=1 --export_dtype=fp16",
         "train --config=/absent", "plan --world_size=-1", "train --data=x --steps=1 --sharding=some",
         "train 'two\nlines'"}) {
     const Outcome outcome = Reprise(arguments);

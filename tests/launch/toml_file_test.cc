@@ -108,7 +108,7 @@ TEST_F(TomlFile, ValuesAreCheckedAsOnTheCommandLine) {
   const std::string head = "data = \"x\"\nsteps = 3\n";
   EXPECT_THAT(Refusal(head + "learning_rate = nan\n"), HasSubstr("--learning_rate must be a finite number"));
   EXPECT_THAT(Refusal(head + "accumulation = 0\n"), HasSubstr("--accumulation must be from 1"));
-  EXPECT_THAT(Refusal(head + "export = \"x\"\n"), HasSubstr("--export is not built yet"));
+  EXPECT_THAT(Refusal(head + "replicas = 2\n"), HasSubstr("--replicas above 1 is not built yet"));
   EXPECT_THAT(Refusal(head + "metrics = \"a\\u0000b\"\n"), HasSubstr("metrics holds a zero byte"));
 }
 

@@ -1,4 +1,4 @@
-// GPT-2 against Transformers' numbers in float64 (tests/fixtures/make_golden.py), within the bounds that PyTorch's own
+// Models against Transformers' numbers in float64 (tests/fixtures/make_golden.py), within the bounds that PyTorch's own
 // float32 and bfloat16 runs set.
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "models/registry.h"
+#include "runtime/plan/hardware.h"
 #include "runtime/snapshot/huggingface.h"
 #include "runtime/snapshot/safetensors.h"
 #include "runtime/train/training_job.h"
@@ -126,6 +127,36 @@ void ExpectTensors(const Golden& g, TrainingJob& job, const std::string& prefix,
   }
 }
 
+// checkpoint=auto in half of the way from the smallest budget to that of keeping everything, on a machine on which
+// recompute and copies cost about alike.
+void PlanInHalfTheMemory(const Model& model, int ranks, JobOptions* options) {
+  const Hardware machine{.name = "slow",
+                         .compute_fp32 = 1e9,
+                         .compute_bf16 = 2e9,
+                         .memory = 1e9,
+                         .kernel_latency = 1e-6,
+                         .link = 5e8,
+                         .network = 5e8,
+                         .link_latency = 1e-6,
+                         .host = 5e8,
+                         .disk = 1e8,
+                         .device_memory = 1e9,
+                         .ranks_per_host = 4};
+  KernelSet kernels({.kind = KernelKind::kCpu, .threads = 1});
+  JobOptions everything = *options;
+  everything.checkpoint = "none";
+  everything.offload_activations = false;
+  const auto whole = MakeJobPlan(model, everything, ranks, kernels);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  options->times = std::make_shared<const MachineTimes>(EstimateTimes(machine, (*whole)->schedule.kernels, ranks));
+  options->memory_budget_bytes = (*whole)->device_bytes() * 2;
+  const auto widest = MakeJobPlan(model, *options, ranks, kernels);
+  ASSERT_TRUE(widest.ok()) << widest.status();
+  const auto smallest = FindSmallestBudgets(**widest, kernels);
+  ASSERT_TRUE(smallest.ok()) << smallest.status();
+  options->memory_budget_bytes = (smallest->offloaded + (*whole)->device_bytes()) / 2;
+}
+
 struct GoldenCase {
   std::string name;
   std::string checkpoint;
@@ -153,6 +184,7 @@ TEST_P(GoldenTest, MatchesTransformers) {
   options.dtype = c.dtype;
   options.checkpoint = c.checkpoint;
   options.offload_activations = c.offload;
+  if (c.checkpoint == "auto") PlanInHalfTheMemory(g.source.model, c.ranks, &options);
   testing::RunRanks(c.ranks, [&](Communicator& communicator) {
     auto created = TrainingJob::Create(g.source.model, options, {.threads = 1}, communicator);
     ASSERT_TRUE(created.ok()) << created.status();
@@ -185,11 +217,12 @@ TEST_P(GoldenTest, MatchesTransformers) {
 
 std::vector<GoldenCase> Cases() {
   std::vector<GoldenCase> cases;
-  for (const char* name : {"gpt2", "gpt2_deep"}) {
+  for (const char* name : {"gpt2", "gpt2_deep", "llama_gqa", "llama_tied_rope3", "qwen2"}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const int ranks : {1, 2, 3}) {
-        for (const char* policy : {"none", "all", "every:2", "every:3", "sqrt"}) {
-          cases.push_back({name, policy, ranks, dtype, std::string(policy) != "none" && ranks == 2});
+        for (const char* policy : {"none", "all", "every:2", "every:3", "sqrt", "selective", "auto"}) {
+          cases.push_back({name, policy, ranks, dtype,
+                           std::string(policy) != "none" && std::string(policy) != "selective" && ranks == 2});
         }
       }
     }
