@@ -105,7 +105,8 @@ TEST(Resolve, RefusesTextThatIsNoValue) {
   for (const char* flag : {"steps", "micro_batch", "seed", "threads"}) {
     for (const char* value : {"", "x", "1.5", "1e3", "99999999999999999999", "1 2"}) {
       EXPECT_EQ(Refusal({absl::StrCat("--", flag, "=", value)}),
-                absl::StrCat("--", flag, " wants an integer, not '", value, "'"));
+                absl::StrCat("--", flag, " wants an integer", std::string(flag) == "micro_batch" ? " or auto" : "",
+                             ", not '", value, "'"));
     }
   }
   EXPECT_EQ(Refusal({"--learning_rate=fast"}), "--learning_rate wants a number, not 'fast'");
