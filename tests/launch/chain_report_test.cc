@@ -10,10 +10,10 @@
 #include "launch/plan_trace.h"
 #include "launch/run_report.h"
 #include "launch/run_table.h"
-#include "runtime/plan/hardware.h"
 #include "tests/launch/shell.h"
 #include "tests/tools/chain_model.h"
 #include "tests/tools/paths.h"
+#include "tests/tools/slow_machine.h"
 
 namespace reprise {
 namespace {
@@ -31,18 +31,7 @@ TEST(ChainReport, NamesEveryLayerWithWhatIsKept) {
   options.sequence_length = testing::kChainLongest;
   const auto everything = MakeJobPlan(model, options, 1, kernels);
   ASSERT_TRUE(everything.ok()) << everything.status();
-  const Hardware machine{.name = "slow",
-                         .compute_fp32 = 1e9,
-                         .compute_bf16 = 2e9,
-                         .memory = 1e9,
-                         .kernel_latency = 1e-6,
-                         .link = 1e9,
-                         .network = 1e9,
-                         .link_latency = 1e-6,
-                         .host = 1e9,
-                         .disk = 1e8,
-                         .device_memory = 1e9,
-                         .ranks_per_host = 1};
+  const Hardware machine = testing::SlowMachine(/*link=*/1e9, /*host=*/1e9);
   options.times = std::make_shared<const MachineTimes>(EstimateTimes(machine, (*everything)->schedule.kernels, 1));
   options.checkpoint = "auto";
   options.offload_activations = true;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/plan/hardware.h"
 #include "runtime/schedule/checker.h"
 #include "tests/tools/equality.h"
+#include "tests/tools/slow_machine.h"
 
 namespace reprise {
 namespace {
@@ -23,30 +23,14 @@ using ::reprise::testing::RunOnLocalRanks;
 using ::reprise::testing::TryPlanCell;
 using ::testing::HasSubstr;
 
-// Compute so slow that recompute costs, links so slow that transfers show.
-Hardware SlowMachine() {
-  return {.name = "slow",
-          .compute_fp32 = 1e9,
-          .compute_bf16 = 2e9,
-          .memory = 1e9,
-          .kernel_latency = 1e-6,
-          .link = 2e8,
-          .network = 2e8,
-          .link_latency = 1e-6,
-          .host = 3e8,
-          .disk = 1e8,
-          .device_memory = 1e9,
-          .ranks_per_host = 4};
-}
-
 KernelSet Kernels() { return KernelSet({.kind = KernelKind::kCpu, .threads = 1}); }
 
 class AutoPlanTest : public ::testing::TestWithParam<EqualityCell> {
  protected:
   AutoPlanTest() : cell_(GetParam()) {
     const auto everything = PlanCell(cell_.Reference());
-    cell_.times =
-        std::make_shared<const MachineTimes>(EstimateTimes(SlowMachine(), everything->schedule.kernels, cell_.ranks));
+    cell_.times = std::make_shared<const MachineTimes>(
+        EstimateTimes(testing::SlowMachine(/*link=*/2e8, /*host=*/3e8), everything->schedule.kernels, cell_.ranks));
     cell_.checkpoint = "auto";
     cell_.memory_budget = int64_t{1} << 40;
     const auto unlimited = PlanCell(cell_);

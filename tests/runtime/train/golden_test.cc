@@ -12,12 +12,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "models/registry.h"
-#include "runtime/plan/hardware.h"
 #include "runtime/snapshot/huggingface.h"
 #include "runtime/snapshot/safetensors.h"
 #include "runtime/train/training_job.h"
 #include "tests/tools/paths.h"
 #include "tests/tools/ranks.h"
+#include "tests/tools/slow_machine.h"
 
 namespace reprise {
 namespace {
@@ -130,18 +130,7 @@ void ExpectTensors(const Golden& g, TrainingJob& job, const std::string& prefix,
 // checkpoint=auto in half of the way from the smallest budget to that of keeping everything, on a machine on which
 // recompute and copies cost about alike.
 void PlanInHalfTheMemory(const Model& model, int ranks, JobOptions* options) {
-  const Hardware machine{.name = "slow",
-                         .compute_fp32 = 1e9,
-                         .compute_bf16 = 2e9,
-                         .memory = 1e9,
-                         .kernel_latency = 1e-6,
-                         .link = 5e8,
-                         .network = 5e8,
-                         .link_latency = 1e-6,
-                         .host = 5e8,
-                         .disk = 1e8,
-                         .device_memory = 1e9,
-                         .ranks_per_host = 4};
+  const Hardware machine = testing::SlowMachine(/*link=*/5e8, /*host=*/5e8);
   KernelSet kernels({.kind = KernelKind::kCpu, .threads = 1});
   JobOptions everything = *options;
   everything.checkpoint = "none";

@@ -7,31 +7,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/plan/hardware.h"
 #include "runtime/schedule/checker.h"
 #include "runtime/train/training_job.h"
 #include "tests/tools/chain_model.h"
 #include "tests/tools/ranks.h"
+#include "tests/tools/slow_machine.h"
 
 namespace reprise {
 namespace {
 
 constexpr int kLayers = 30, kRanks = 2, kSteps = 2, kBudgets = 4;
-
-Hardware SlowMachine() {
-  return {.name = "slow",
-          .compute_fp32 = 1e9,
-          .compute_bf16 = 2e9,
-          .memory = 1e9,
-          .kernel_latency = 1e-6,
-          .link = 5e8,
-          .network = 5e8,
-          .link_latency = 1e-6,
-          .host = 5e8,
-          .disk = 1e8,
-          .device_memory = 1e9,
-          .ranks_per_host = 2};
-}
 
 JobOptions Options() {
   JobOptions options;
@@ -99,8 +84,8 @@ TEST(UnequalChain, PlansCheckAndRunWithTheSameBits) {
   const Outcome expected = Train(model, options);
 
   options = Options();
-  options.times =
-      std::make_shared<const MachineTimes>(EstimateTimes(SlowMachine(), (*everything)->schedule.kernels, kRanks));
+  options.times = std::make_shared<const MachineTimes>(
+      EstimateTimes(testing::SlowMachine(/*link=*/5e8, /*host=*/5e8), (*everything)->schedule.kernels, kRanks));
   options.checkpoint = "auto";
   options.memory_budget_bytes = (*everything)->device_bytes() * 2;
   const auto unlimited = MakeJobPlan(model, options, kRanks, kernels);
