@@ -1,13 +1,13 @@
 #include "launch/export.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
+#include "launch/parameter_order.h"
 #include "runtime/snapshot/huggingface_writer.h"
 
 namespace reprise {
@@ -18,13 +18,6 @@ constexpr int64_t kPieceElements = int64_t{1} << 20;  // 4 MiB in float32
 HuggingFaceLayout LayoutOf(const TrainConfiguration& c) {
   return {.type = c.export_dtype == "bf16" ? StoredType::kBF16 : StoredType::kF32,
           .part_bytes = c.export_part_size.bytes};
-}
-
-// The parameters in the order in which the writer wants them, which every rank can tell: by name.
-std::vector<const Parameter*> InOrder(const TrainingJob& job) {
-  std::vector<const Parameter*> order = job.parameters();
-  std::sort(order.begin(), order.end(), [](const Parameter* a, const Parameter* b) { return a->name() < b->name(); });
-  return order;
 }
 
 std::vector<ExpectedTensor> TensorsOf(const std::vector<const Parameter*>& parameters) {
@@ -43,7 +36,7 @@ absl::Status CheckExport(Storage& storage, const TrainConfiguration& configurati
 
 absl::Status Export(Storage& storage, const TrainConfiguration& configuration, const ModelSource& source,
                     Communicator& communicator, TrainingJob& job) {
-  const std::vector<const Parameter*> parameters = InOrder(job);
+  const std::vector<const Parameter*> parameters = ParametersByName(job);
   std::unique_ptr<HuggingFaceWriter> writer;
   absl::Status status;  // of rank 0, which goes on taking its part when it can write no more
   if (communicator.rank() == 0) {

@@ -1,9 +1,9 @@
 #include "launch/gradient_file.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "base/status_macros.h"
+#include "launch/parameter_order.h"
 
 namespace reprise {
 
@@ -17,11 +17,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> OpenGradientFile(Storage& sto
 }
 
 absl::Status WriteGradientFile(SafetensorsWriter* writer, TrainingJob& job, double factor) {
-  // In the order of the file, which every rank can tell: by name.
-  std::vector<const Parameter*> order = job.parameters();
-  std::sort(order.begin(), order.end(), [](const Parameter* a, const Parameter* b) { return a->name() < b->name(); });
   absl::Status status;
-  for (const Parameter* parameter : order) {
+  for (const Parameter* parameter : ParametersByName(job)) {
     std::vector<float> whole(static_cast<size_t>(parameter->elements()));
     RETURN_IF_ERROR(job.ReadGradient(*parameter, factor, absl::MakeSpan(whole)));
     if (writer != nullptr && status.ok()) status = writer->Write(parameter->name(), absl::MakeConstSpan(whole));

@@ -16,13 +16,7 @@ namespace {
 
 absl::StatusOr<MachineTimes> Described(const std::string& name, const JobSetup& setup, int ranks, KernelSet& kernels) {
   ASSIGN_OR_RETURN(const Hardware hardware, ReadHardware(name));
-  JobOptions options = setup.options;
-  options.checkpoint = "all";
-  options.offload_activations = false;
-  options.memory_budget_bytes = 0;
-  // Its schedule calls every kernel that any plan does.
-  ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> job, MakeJobPlan(setup.source.model, options, ranks, kernels));
-  return EstimateTimes(hardware, job->schedule.kernels, ranks);
+  return EstimateForAnyPlan(hardware, setup, ranks, kernels);
 }
 
 absl::StatusOr<MachineTimes> Measured(const TrainConfiguration& configuration, const JobSetup& setup, int ranks,
@@ -52,6 +46,17 @@ std::string CacheFolder(const std::string& flag) {
     return JoinPath(JoinPath(home, ".cache"), "reprise");
   }
   return "";
+}
+
+absl::StatusOr<MachineTimes> EstimateForAnyPlan(const Hardware& hardware, const JobSetup& setup, int ranks,
+                                                KernelSet& kernels) {
+  JobOptions options = setup.options;
+  options.checkpoint = "all";
+  options.offload_activations = false;
+  options.memory_budget_bytes = 0;
+  // Its schedule calls every kernel that any plan does.
+  ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> job, MakeJobPlan(setup.source.model, options, ranks, kernels));
+  return EstimateTimes(hardware, job->schedule.kernels, ranks);
 }
 
 absl::StatusOr<std::shared_ptr<const MachineTimes>> TimesForPlan(const TrainConfiguration& configuration,

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "launch/configuration.h"
 #include "launch/job_setup.h"
+#include "runtime/plan/hardware.h"
 #include "runtime/plan/machine_times.h"
 #include "runtime/tensor/kernel_set.h"
 
@@ -17,6 +18,10 @@ namespace reprise {
 
 // The folder of --profile_cache: empty for none; auto: $XDG_CACHE_HOME/reprise, else ~/.cache/reprise, else none.
 std::string CacheFolder(const std::string& flag);
+
+// Of a machine that is described: for every kernel that any plan of the job calls.
+absl::StatusOr<MachineTimes> EstimateForAnyPlan(const Hardware& hardware, const JobSetup& setup, int ranks,
+                                                KernelSet& kernels);
 
 // For `plan`, which is one process whatever the ranks it plans for. Without --hardware kernels and copies are measured
 // here, and collectives of several ranks are taken to run at the rate of a copy. `kernels` must be made for `threads`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "launch/job_setup.h"
+#include "launch/machine_choice.h"
 #include "runtime/plan/hardware.h"
 #include "runtime/train/job_plan.h"
 
@@ -36,19 +38,19 @@ Hardware SomeMachine() {
 }
 
 // Whether the budget holds the leanest plan: the fastest is not asked for.
-absl::StatusOr<bool> FitsSomePlan(JobSetup& setup, int ranks, KernelSet& kernels) {
+absl::StatusOr<bool> FitsSomePlan(const JobSetup& setup, int ranks, KernelSet& kernels) {
+  ASSIGN_OR_RETURN(MachineTimes times, EstimateForAnyPlan(SomeMachine(), setup, ranks, kernels));
   JobOptions probe = setup.options;
   probe.checkpoint = "all";
   probe.offload_activations = false;
   probe.memory_budget_bytes = 0;
-  ASSIGN_OR_RETURN(std::unique_ptr<JobPlan> job, MakeJobPlan(setup.source.model, probe, ranks, kernels));
-  probe.times = std::make_shared<const MachineTimes>(EstimateTimes(SomeMachine(), job->schedule.kernels, ranks));
-  ASSIGN_OR_RETURN(job, MakeJobPlan(setup.source.model, probe, ranks, kernels));
+  probe.times = std::make_shared<const MachineTimes>(std::move(times));
+  ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> job, MakeJobPlan(setup.source.model, probe, ranks, kernels));
   return HoldsSomePlan(*job, setup.options.memory_budget_bytes, setup.options.offload_activations, kernels);
 }
 
 absl::StatusOr<bool> Fits(const TrainConfiguration& configuration, int ranks, KernelSet& kernels) {
-  ASSIGN_OR_RETURN(JobSetup setup, MakeJobSetup(PosixStorage(), configuration));
+  ASSIGN_OR_RETURN(const JobSetup setup, MakeJobSetup(PosixStorage(), configuration));
   if (setup.options.checkpoint == "auto") return FitsSomePlan(setup, ranks, kernels);
   const absl::Status status = MakeJobPlan(setup.source.model, setup.options, ranks, kernels).status();
   if (status.ok()) return true;

@@ -117,8 +117,8 @@ class TrainingRun {
   absl::StatusOr<int64_t> LargestMicroBatch() {
     ASSIGN_OR_RETURN(const TrainConfiguration one, WithValue(c_, "micro_batch", 1));
     ASSIGN_OR_RETURN(setup_, MakeJobSetup(storage_, one));
-    ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, OpenData(c_.data, setup_.options.sequence_length));
-    const int64_t most = data->windows() / (communicator_.size() * c_.accumulation);
+    ASSIGN_OR_RETURN(data_, OpenData(c_.data, setup_.options.sequence_length));
+    const int64_t most = data_->windows() / (communicator_.size() * c_.accumulation);
     KernelSet kernels({.kind = KernelKind::kCpu, .threads = threads_});
     return Maximize("micro_batch", c_, communicator_.size(), kernels, std::max<int64_t>(most, 1));
   }
@@ -127,7 +127,9 @@ class TrainingRun {
   absl::Status Prepare() {
     ASSIGN_OR_RETURN(setup_, MakeJobSetup(storage_, c_));
     const int64_t length = setup_.options.sequence_length;
-    ASSIGN_OR_RETURN(data_, OpenData(c_.data, length));
+    if (data_ == nullptr) {  // else opened to choose the micro-batch: its tokens are looked through once
+      ASSIGN_OR_RETURN(data_, OpenData(c_.data, length));
+    }
     ASSIGN_OR_RETURN(TrainingBatches batches,
                      TrainingBatches::Create(data_.get(), {.ranks = communicator_.size(),
                                                            .micro_batch = c_.micro_batch.sequences,
