@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "models/sizes.h"
 
 namespace reprise {
 namespace {
@@ -137,15 +139,12 @@ class Gpt2Head : public Block {
 }  // namespace
 
 absl::Status Validate(const Gpt2Config& c) {
-  const std::pair<const char*, int64_t> sizes[] = {{"vocab_size", c.vocab_size}, {"n_positions", c.n_positions},
-                                                   {"n_embd", c.n_embd},         {"n_layer", c.n_layer},
-                                                   {"n_head", c.n_head},         {"n_inner", c.mlp_width()}};
-  for (const auto& [name, size] : sizes) {
-    if (size < 1 || size > (int64_t{1} << 31)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("model_config: ", name, "=", size, " is not a size from 1 to 2^31"));
-    }
-  }
+  RETURN_IF_ERROR(CheckSizes({{"vocab_size", c.vocab_size},
+                              {"n_positions", c.n_positions},
+                              {"n_embd", c.n_embd},
+                              {"n_layer", c.n_layer},
+                              {"n_head", c.n_head},
+                              {"n_inner", c.mlp_width()}}));
   if (c.n_embd % c.n_head != 0) {
     return absl::InvalidArgumentError(absl::StrCat("model_config: n_head=", c.n_head, " does not divide n_embd=",
                                                    c.n_embd, "; choose a number of heads that does"));
@@ -154,10 +153,7 @@ absl::Status Validate(const Gpt2Config& c) {
     return absl::InvalidArgumentError(
         "model_config: layer_norm_epsilon must be above 0 and initializer_range not below 0");
   }
-  if (!(c.dropout >= 0 && c.dropout < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("dropout=", c.dropout, " is not in [0, 1)"));
-  }
-  return absl::OkStatus();
+  return CheckDropout(c.dropout);
 }
 
 Model Gpt2(const Gpt2Config& config) {

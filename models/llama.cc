@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "models/sizes.h"
 
 namespace reprise {
 namespace {
@@ -158,21 +160,13 @@ class LlamaHead : public Block {
 }  // namespace
 
 absl::Status Validate(const LlamaConfig& c) {
-  const std::pair<const char*, int64_t> sizes[] = {
-      {"vocab_size", c.vocab_size},
-      {"hidden_size", c.hidden_size},
-      {"intermediate_size", c.intermediate_size},
-      {"num_hidden_layers", c.num_hidden_layers},
-      {"num_attention_heads", c.num_attention_heads},
-      {"num_key_value_heads", c.key_value_heads()},
-      {"max_position_embeddings", c.max_position_embeddings},
-  };
-  for (const auto& [name, size] : sizes) {
-    if (size < 1 || size > (int64_t{1} << 31)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("model_config: ", name, "=", size, " is not a size from 1 to 2^31"));
-    }
-  }
+  RETURN_IF_ERROR(CheckSizes({{"vocab_size", c.vocab_size},
+                              {"hidden_size", c.hidden_size},
+                              {"intermediate_size", c.intermediate_size},
+                              {"num_hidden_layers", c.num_hidden_layers},
+                              {"num_attention_heads", c.num_attention_heads},
+                              {"num_key_value_heads", c.key_value_heads()},
+                              {"max_position_embeddings", c.max_position_embeddings}}));
   if (c.head_dim == 0 && c.hidden_size % c.num_attention_heads != 0) {
     return absl::InvalidArgumentError(absl::StrCat("model_config: num_attention_heads=", c.num_attention_heads,
                                                    " does not divide hidden_size=", c.hidden_size,
@@ -187,10 +181,7 @@ absl::Status Validate(const LlamaConfig& c) {
     return absl::InvalidArgumentError(absl::StrCat("model_config: heads of size ", c.head_size(),
                                                    " cannot rotate in pairs; choose an even head_dim"));
   }
-  if (!(c.dropout >= 0 && c.dropout < 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("dropout=", c.dropout, " is not in [0, 1)"));
-  }
-  return absl::OkStatus();
+  return CheckDropout(c.dropout);
 }
 
 Model Llama(const LlamaConfig& config) {

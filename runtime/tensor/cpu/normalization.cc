@@ -8,6 +8,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "hwy/highway.h"
+#include "runtime/tensor/cpu/added_row-inl.h"
 #include "runtime/tensor/cpu/column_sums.h"
 #include "runtime/tensor/cpu/fast_kernel.h"
 #include "runtime/tensor/cpu/normalization.h"
@@ -19,21 +20,8 @@ namespace reprise {
 namespace HWY_NAMESPACE {
 namespace {
 
-// A row x, or x + r rounded to T where `r` is not null.
 template <typename T>
-struct Row {
-  const T* x;
-  const T* r;
-
-  template <typename Lanes>
-  HWY_INLINE FloatVector Load(int64_t i, Lanes lanes) const {
-    const FloatVector v = LoadVector(x + i, lanes);
-    return r == nullptr ? v : RoundedTo<T>(hn::Add(v, LoadVector(r + i, lanes)));
-  }
-};
-
-template <typename T>
-float MeanOf(Row<T> row, T* sum_row, int64_t width) {
+float MeanOf(AddedRow<T> row, T* sum_row, int64_t width) {
   RowSum sum;
   ForEachVector(width, [&](int64_t i, auto lanes) HWY_ATTR {
     const FloatVector v = row.Load(i, lanes);
@@ -44,7 +32,7 @@ float MeanOf(Row<T> row, T* sum_row, int64_t width) {
 }
 
 template <typename T>
-float VarianceOf(Row<T> row, float mean, int64_t width) {
+float VarianceOf(AddedRow<T> row, float mean, int64_t width) {
   RowSum squares;
   ForEachVector(width, [&](int64_t i, auto lanes) HWY_ATTR {
     const FloatVector centred = hn::Sub(row.Load(i, lanes), hn::Set(kFloats, mean));
@@ -54,7 +42,7 @@ float VarianceOf(Row<T> row, float mean, int64_t width) {
 }
 
 template <typename T>
-void NormalizeRow(Row<T> row, float mean, float rstd, const T* gain, const T* bias, T* y, int64_t width) {
+void NormalizeRow(AddedRow<T> row, float mean, float rstd, const T* gain, const T* bias, T* y, int64_t width) {
   const FloatVector shift = hn::Set(kFloats, mean);
   const FloatVector scale = hn::Set(kFloats, rstd);
   ForEachVector(width, [&](int64_t i, auto lanes) HWY_ATTR {
@@ -67,8 +55,8 @@ template <typename T>
 void ForwardOf(const NormalizeTask& task, int64_t first, int64_t last) {
   for (int64_t r = first; r < last; ++r) {
     const int64_t offset = r * task.width;
-    Row<T> row{static_cast<const T*>(task.x) + offset,
-               task.residual == nullptr ? nullptr : static_cast<const T*>(task.residual) + offset};
+    AddedRow<T> row{static_cast<const T*>(task.x) + offset,
+                    task.residual == nullptr ? nullptr : static_cast<const T*>(task.residual) + offset};
     T* sum_row = task.sum == nullptr ? nullptr : static_cast<T*>(task.sum) + offset;
     const float mean = MeanOf(row, sum_row, task.width);
     if (sum_row != nullptr) row = {sum_row, nullptr};

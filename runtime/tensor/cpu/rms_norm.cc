@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "hwy/highway.h"
+#include "runtime/tensor/cpu/added_row-inl.h"
 #include "runtime/tensor/cpu/column_sums.h"
 #include "runtime/tensor/cpu/fast_kernel.h"
 #include "runtime/tensor/cpu/parallel.h"
@@ -20,21 +21,8 @@ namespace reprise {
 namespace HWY_NAMESPACE {
 namespace {
 
-// A row x, or x + r rounded to T where `r` is not null.
 template <typename T>
-struct Row {
-  const T* x;
-  const T* r;
-
-  template <typename Lanes>
-  HWY_INLINE FloatVector Load(int64_t i, Lanes lanes) const {
-    const FloatVector v = LoadVector(x + i, lanes);
-    return r == nullptr ? v : RoundedTo<T>(hn::Add(v, LoadVector(r + i, lanes)));
-  }
-};
-
-template <typename T>
-float MeanSquare(Row<T> row, T* sum_row, int64_t width) {
+float MeanSquare(AddedRow<T> row, T* sum_row, int64_t width) {
   RowSum squares;
   ForEachVector(width, [&](int64_t i, auto lanes) HWY_ATTR {
     const FloatVector v = row.Load(i, lanes);
@@ -45,7 +33,7 @@ float MeanSquare(Row<T> row, T* sum_row, int64_t width) {
 }
 
 template <typename T>
-void NormalizeRow(Row<T> row, float rstd, const T* gain, T* y, int64_t width) {
+void NormalizeRow(AddedRow<T> row, float rstd, const T* gain, T* y, int64_t width) {
   const FloatVector scale = hn::Set(kFloats, rstd);
   ForEachVector(width, [&](int64_t i, auto lanes) HWY_ATTR {
     const FloatVector normalized = RoundedTo<T>(hn::Mul(row.Load(i, lanes), scale));
@@ -57,8 +45,8 @@ template <typename T>
 void ForwardOf(const RmsNormTask& task, int64_t first, int64_t last) {
   for (int64_t r = first; r < last; ++r) {
     const int64_t offset = r * task.width;
-    Row<T> row{static_cast<const T*>(task.x) + offset,
-               task.residual == nullptr ? nullptr : static_cast<const T*>(task.residual) + offset};
+    AddedRow<T> row{static_cast<const T*>(task.x) + offset,
+                    task.residual == nullptr ? nullptr : static_cast<const T*>(task.residual) + offset};
     T* sum_row = task.sum == nullptr ? nullptr : static_cast<T*>(task.sum) + offset;
     const float rstd = 1 / std::sqrt(MeanSquare(row, sum_row, task.width) + task.epsilon);
     if (sum_row != nullptr) row = {sum_row, nullptr};
