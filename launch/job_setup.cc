@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/model/program.h"
+#include "runtime/snapshot/read_model_config.h"
 
 namespace reprise {
 namespace {
@@ -19,7 +20,9 @@ absl::StatusOr<ModelConfig> ReadConfig(Storage& storage, const TrainConfiguratio
 }
 
 absl::StatusOr<int64_t> SequenceLength(const TrainConfiguration& c, const Model& model) {
-  if (c.sequence_length == 0) return std::min(model.maximum_sequence, kDefaultSequence);
+  if (c.sequence_length == 0) {
+    return model.maximum_sequence > 0 ? std::min(model.maximum_sequence, kDefaultSequence) : kDefaultSequence;
+  }
   if (model.maximum_sequence > 0 && c.sequence_length > model.maximum_sequence) {
     return absl::InvalidArgumentError(absl::StrCat("sequence_length=", c.sequence_length,
                                                    " is beyond the model's n_positions=", model.maximum_sequence,

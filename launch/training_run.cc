@@ -29,6 +29,7 @@
 #include "launch/run_table.h"
 #include "launch/same_settings.h"
 #include "launch/validation_loss.h"
+#include "runtime/snapshot/huggingface.h"
 #include "runtime/snapshot/storage.h"
 #include "runtime/train/batches.h"
 #include "runtime/train/dataset.h"

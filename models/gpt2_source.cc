@@ -49,4 +49,6 @@ absl::StatusOr<ModelSource> BuildGpt2(ModelConfig& config, const ModelOptions& o
   return ModelSource{Gpt2(c), {.prefix = "transformer.", .tied = {{"lm_head.weight", "transformer.wte.weight"}}}};
 }
 
+[[maybe_unused]] const bool gpt2_registered = RegisterModel("gpt2", BuildGpt2, "GPT2LMHeadModel");
+
 }  // namespace reprise

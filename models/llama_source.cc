@@ -113,4 +113,7 @@ absl::StatusOr<ModelSource> BuildQwen2(ModelConfig& config, const ModelOptions& 
   return Finish("qwen2", config, c, options);
 }
 
+[[maybe_unused]] const bool llama_registered = RegisterModel("llama", BuildLlama, "LlamaForCausalLM");
+[[maybe_unused]] const bool qwen2_registered = RegisterModel("qwen2", BuildQwen2, "Qwen2ForCausalLM");
+
 }  // namespace reprise

@@ -1,7 +1,5 @@
 #include "models/registry.h"
 
-#include <algorithm>
-#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,21 +13,6 @@ namespace reprise {
 namespace {
 
 constexpr char kDefault[] = "gpt2";
-
-struct Entry {
-  const char* name;          // and the model_type of its config.json
-  const char* architecture;  // the class of Transformers that opens it
-  absl::StatusOr<ModelSource> (*build)(ModelConfig& config, const ModelOptions& options);
-};
-constexpr Entry kModels[] = {{kDefault, "GPT2LMHeadModel", BuildGpt2},
-                             {"llama", "LlamaForCausalLM", BuildLlama},
-                             {"qwen2", "Qwen2ForCausalLM", BuildQwen2}};
-
-std::vector<std::string> Names() {
-  std::vector<std::string> names;
-  for (const Entry& entry : kModels) names.emplace_back(entry.name);
-  return names;
-}
 
 }  // namespace
 
@@ -45,17 +28,16 @@ absl::StatusOr<ModelSource> BuildModel(const std::string& name, ModelConfig& con
   if (name != kDefault && type != name) {
     return config.Refuse("model_type", absl::StrCat("be ", name, ", as --model says"));
   }
-  const auto* const entry =
-      std::find_if(std::begin(kModels), std::end(kModels), [&](const Entry& e) { return type == e.name; });
-  if (entry != std::end(kModels)) {
+  if (const ModelEntry* entry = FindModel(type); entry != nullptr) {
     ASSIGN_OR_RETURN(ModelSource source, entry->build(config, options));
-    source.config_json = ConfigJson(config, entry->name, entry->architecture);
+    RETURN_IF_ERROR(RefuseUnknownKeys(type, config));
+    if (source.config_json.empty()) source.config_json = ConfigJson(config, type, entry->architecture);
     return source;
   }
-  const std::string known = absl::StrJoin(Names(), ", ");
+  const std::string known = absl::StrJoin(ModelNames(), ", ");
   if (config.Has("model_type")) return config.Refuse("model_type", absl::StrCat("be one of ", known));
   return absl::InvalidArgumentError(
-      absl::StrCat("model=\"", name, "\" is not known; use one of ", known, DidYouMean(name, Names())));
+      absl::StrCat("model=\"", name, "\" is not known; use one of ", known, DidYouMean(name, ModelNames())));
 }
 
 }  // namespace reprise

@@ -1,4 +1,4 @@
-// Models by name, as --model asks for them.
+// A model of the registry (runtime/model/registry.h) by its name, as --model asks for it.
 //
 //   ASSIGN_OR_RETURN(ModelSource source, BuildModel("gpt2", config, {.dropout = 0.1}));
 #ifndef REPRISE_MODELS_REGISTRY_H_
@@ -7,24 +7,11 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "runtime/model/block.h"
-#include "runtime/snapshot/huggingface.h"
-#include "runtime/snapshot/model_config.h"
+#include "runtime/model/registry.h"
 
 namespace reprise {
 
-struct ModelOptions {
-  double dropout = 0;
-};
-
-// A model, how its parameters are called in a Hugging Face folder beside their own names, and the config.json of such a
-// folder.
-struct ModelSource {
-  Model model;
-  CheckpointOptions checkpoint;
-  std::string config_json = {};
-};
-
+// The model that `config` names by its model_type where that is there and `name` is the default one, gpt2; else `name`.
 // InvalidArgument for a name that is not known, sizes that do not fit, and options that a configuration asks for and
 // that are not there. On the command line every key must mean something; a config.json may hold more.
 absl::StatusOr<ModelSource> BuildModel(const std::string& name, ModelConfig& config, const ModelOptions& options);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/registration.h"
 
 namespace reprise {
 namespace {
@@ -70,8 +71,7 @@ std::vector<ValueId> GradientBuilder::Emit(const std::string& operation, std::ve
 }
 
 bool RegisterGradient(const std::string& operation, GradientRule rule) {
-  REPRISE_CHECK(Rules().emplace(operation, std::move(rule)).second) << "two gradient rules for " << operation;
-  return true;
+  return AcceptRegistration(Rules().emplace(operation, std::move(rule)).second, "the gradient rule of " + operation);
 }
 
 DifferentiatedGraph Differentiate(const Graph& forward, bool boundary_needs_gradient, std::vector<bool> trained) {

@@ -49,7 +49,7 @@ class GradientBuilder {
 
 using GradientRule = std::function<void(GradientBuilder& builder, const Node& node)>;
 
-// At namespace scope of a .cc file. Returns true; twice for one operation is a broken invariant.
+// At namespace scope of a .cc file. Returns as RegisterOperation does.
 bool RegisterGradient(const std::string& operation, GradientRule rule);
 
 // Appends the backward of `forward`. Gradients of the outputs are new values of role kGradient, except those of a loss

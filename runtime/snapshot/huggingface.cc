@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/flat_json.h"
 #include "base/status_macros.h"
-#include "runtime/snapshot/flat_json.h"
 
 namespace reprise {
 namespace {

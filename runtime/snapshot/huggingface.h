@@ -20,17 +20,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "runtime/model/checkpoint_options.h"
 #include "runtime/snapshot/safetensors.h"
 #include "runtime/snapshot/storage.h"
 
 namespace reprise {
-
-struct CheckpointOptions {
-  std::string prefix = "transformer.";
-  // Other names of one weight, {"lm_head.weight", "transformer.wte.weight"} where the head is tied: the first may stand
-  // in the file beside the second (it is ignored, as Transformers does), or in its place (it is read).
-  std::map<std::string, std::string> tied = {};
-};
 
 // What a model wants to read.
 struct ExpectedTensor {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "base/registration.h"
 
 namespace reprise {
 namespace {
@@ -15,6 +15,8 @@ std::map<Key, KernelFactory>& Registry() {
   static auto* registry = new std::map<Key, KernelFactory>();
   return *registry;
 }
+
+const char* KindName(KernelKind kind) { return kind == KernelKind::kCpu ? "cpu" : "reference"; }
 
 class FunctionKernel : public Kernel {
  public:
@@ -39,16 +41,15 @@ std::string KernelSpec::ToString() const {
 }
 
 bool RegisterKernel(const std::string& operation, KernelKind kind, KernelFactory factory) {
-  REPRISE_CHECK(Registry().emplace(Key(operation, kind), std::move(factory)).second)
-      << "kernel of " << operation << " is registered twice";
-  return true;
+  const bool is_new = Registry().emplace(Key(operation, kind), std::move(factory)).second;
+  return AcceptRegistration(is_new, absl::StrCat("the ", KindName(kind), " kernel of ", operation));
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const KernelSpec& spec, const KernelOptions& options) {
   const auto it = Registry().find(Key(spec.operation, options.kind));
   if (it == Registry().end()) {
-    return absl::UnimplementedError(absl::StrCat("operation ", spec.operation, " has no ",
-                                                 options.kind == KernelKind::kCpu ? "cpu" : "reference", " kernel"));
+    return absl::UnimplementedError(absl::StrCat("operation ", spec.operation, " has no ", KindName(options.kind),
+                                                 " kernel; register one with RegisterKernel"));
   }
   return it->second(spec, options);
 }

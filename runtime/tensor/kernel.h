@@ -73,7 +73,7 @@ struct KernelOptions {
 using KernelFactory =
     std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelSpec& spec, const KernelOptions& options)>;
 
-// Registers the factory of (operation, kind); at namespace scope of a .cc file. Returns true.
+// Registers the factory of (operation, kind); at namespace scope of a .cc file. Returns as RegisterOperation does.
 bool RegisterKernel(const std::string& operation, KernelKind kind, KernelFactory factory);
 
 // Unimplemented, naming operation and kind, where there is no such kernel.

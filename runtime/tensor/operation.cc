@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/registration.h"
 
 namespace reprise {
 namespace {
@@ -17,9 +18,7 @@ std::map<std::string, Operation>& Registry() {
 
 bool RegisterOperation(Operation operation) {
   const std::string name = operation.name;
-  REPRISE_CHECK(Registry().emplace(name, std::move(operation)).second)
-      << "operation " << name << " is registered twice";
-  return true;
+  return AcceptRegistration(Registry().emplace(name, std::move(operation)).second, "operation " + name);
 }
 
 const Operation& GetOperation(const std::string& name) {

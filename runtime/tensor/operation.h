@@ -32,7 +32,8 @@ struct Operation {
   std::function<int64_t(const OperationTypes& inputs, const Attributes& attributes)> flops = nullptr;
 };
 
-// Registers `operation`; a second one of the same name is a broken invariant. Returns true. Not thread-safe: at start.
+// Registers `operation`. Returns true; false for a plug-in's name that is taken, which refuses the plug-in (elsewhere
+// that is a broken invariant). Not thread-safe: at start.
 bool RegisterOperation(Operation operation);
 
 // The operation of this name; a broken invariant if there is none. Lives as long as the process.

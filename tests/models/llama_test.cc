@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/registry.h"
 #include "runtime/fsdp/unit.h"
+#include "runtime/snapshot/read_model_config.h"
 #include "runtime/train/training_job.h"
 #include "tests/tools/fault_storage.h"
 #include "tests/tools/ranks.h"

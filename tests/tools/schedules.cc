@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "offload/host_pool.h"
 #include "runtime/schedule/step.h"
+#include "runtime/snapshot/read_model_config.h"
 #include "runtime/snapshot/storage.h"
 #include "tests/tools/paths.h"
 

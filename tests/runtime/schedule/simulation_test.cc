@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "models/registry.h"
-#include "runtime/snapshot/model_config.h"
+#include "runtime/snapshot/read_model_config.h"
 #include "runtime/snapshot/storage.h"
 #include "runtime/train/job_plan.h"
 #include "tests/runtime/schedule/hand_schedule.h"

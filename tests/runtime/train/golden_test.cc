@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "models/registry.h"
 #include "runtime/snapshot/huggingface.h"
+#include "runtime/snapshot/read_model_config.h"
 #include "runtime/snapshot/safetensors.h"
 #include "runtime/train/training_job.h"
 #include "tests/tools/paths.h"

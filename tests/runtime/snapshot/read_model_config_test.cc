@@ -1,4 +1,4 @@
-#include "runtime/snapshot/model_config.h"
+#include "runtime/snapshot/read_model_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,15 +1,15 @@
-// A model's configuration under Hugging Face's names, from a config.json or from --model_config.
+// A model's configuration under Hugging Face's names, from a config.json or from --model_config: what a model is built
+// from (registry.h). Part of the public API.
 //
-//   ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfigFlag(storage, "n_layer=12,n_embd=768"));
 //   ASSIGN_OR_RETURN(int64_t layers, config.Integer("n_layer", /*fallback=*/12, /*minimum=*/1, /*maximum=*/10000));
 //   ASSIGN_OR_RETURN(double theta, config.Number("rope_parameters.rope_theta", 1e4, 0, 1e12));
 //   config.UnreadKeys();   // what nobody asked for: typing errors, if it came from the command line
 //
 // A key that is missing or null has its fallback. A value of the wrong type or outside its range is refused in one
-// sentence with key and value (InvalidArgument); a file that is missing or not JSON is DataLoss.
+// sentence with key and value (InvalidArgument).
 // For one thread: it remembers what was asked.
-#ifndef REPRISE_RUNTIME_SNAPSHOT_MODEL_CONFIG_H_
-#define REPRISE_RUNTIME_SNAPSHOT_MODEL_CONFIG_H_
+#ifndef REPRISE_RUNTIME_MODEL_MODEL_CONFIG_H_
+#define REPRISE_RUNTIME_MODEL_MODEL_CONFIG_H_
 
 #include <cstdint>
 #include <set>
@@ -19,8 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "runtime/snapshot/flat_json.h"
-#include "runtime/snapshot/storage.h"
+#include "base/flat_json.h"
 
 namespace reprise {
 
@@ -63,12 +62,6 @@ class ModelConfig {
   FlatJson answers_;
 };
 
-// A config.json.
-absl::StatusOr<ModelConfig> ReadModelConfig(Storage& storage, const std::string& path);
-
-// The value of --model_config: a path to a config.json, or key=value,key=value; empty: every fallback.
-absl::StatusOr<ModelConfig> ParseModelConfigFlag(Storage& storage, const std::string& text);
-
 }  // namespace reprise
 
-#endif  // REPRISE_RUNTIME_SNAPSHOT_MODEL_CONFIG_H_
+#endif  // REPRISE_RUNTIME_MODEL_MODEL_CONFIG_H_

@@ -1,4 +1,4 @@
-#include "runtime/snapshot/flat_json.h"
+#include "base/flat_json.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>

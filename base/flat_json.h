@@ -5,8 +5,8 @@
 //
 // An empty list or object stands there as EmptyJson. It is all that configurations and indices need, in memory
 // proportional to the text, however deep it nests.
-#ifndef REPRISE_RUNTIME_SNAPSHOT_FLAT_JSON_H_
-#define REPRISE_RUNTIME_SNAPSHOT_FLAT_JSON_H_
+#ifndef REPRISE_BASE_FLAT_JSON_H_
+#define REPRISE_BASE_FLAT_JSON_H_
 
 #include <cstdint>
 #include <map>
@@ -34,4 +34,4 @@ std::string FormatScalar(const JsonScalar& value);
 
 }  // namespace reprise
 
-#endif  // REPRISE_RUNTIME_SNAPSHOT_FLAT_JSON_H_
+#endif  // REPRISE_BASE_FLAT_JSON_H_
