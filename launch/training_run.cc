@@ -270,7 +270,7 @@ class TrainingRun {
     StepInput input{.seed = static_cast<uint64_t>(c_.seed), .step = step, .learning_rate = LearningRate(rate_, step)};
     absl::Status filled;
     for (int64_t m = 0; m < c_.accumulation && filled.ok(); ++m) {
-      Batch batch{job_->tokens(static_cast<int>(m)), job_->labels(static_cast<int>(m))};
+      Batch batch = job_->batch(static_cast<int>(m));
       filled = batches_->Fill(step, communicator_.rank(), m, &batch);
       input.counted_labels += batch.counted;
       if (m == 0) input.first_sequence = batch.first_sequence;

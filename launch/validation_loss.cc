@@ -12,8 +12,7 @@ absl::StatusOr<double> ValidationLoss(const ValidationBatches& batches, Training
                                       Progress* progress) {
   const int64_t count = batches.batches();
   const int ranks = communicator.size();
-  const JobOptions& options = job.plan().options;
-  BatchStorage storage(options.micro_batch, options.sequence_length);
+  Batch batch = job.batch(0);
   // Loss and count of each batch: only its own rank's are not zero, so that the sum over ranks is exact.
   std::vector<double> sums(static_cast<size_t>(count) * 2, 0.0);
   for (int64_t k = communicator.rank(); k < count + communicator.rank(); k += ranks) {
@@ -21,14 +20,14 @@ absl::StatusOr<double> ValidationLoss(const ValidationBatches& batches, Training
     const bool has_batch = k < count;
     if (!has_batch && k - communicator.rank() >= count) break;
     if (has_batch) {
-      RETURN_IF_ERROR(batches.Fill(k, &storage.batch()));
+      RETURN_IF_ERROR(batches.Fill(k, &batch));
     } else {
-      std::fill(storage.batch().labels.begin(), storage.batch().labels.end(), kIgnoredLabel);
+      FillIgnored(batch.data);
     }
-    ASSIGN_OR_RETURN(const double loss, job.Evaluate(storage.batch().tokens, storage.batch().labels));
+    ASSIGN_OR_RETURN(const double loss, job.Evaluate());
     if (has_batch) {
       sums[static_cast<size_t>(k) * 2] = loss;
-      sums[static_cast<size_t>(k) * 2 + 1] = static_cast<double>(storage.batch().counted);
+      sums[static_cast<size_t>(k) * 2 + 1] = static_cast<double>(batch.counted);
     }
     progress->Waiting(absl::StrCat("validation batch ", std::min(k + ranks, count), "/", count));
   }

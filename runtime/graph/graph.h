@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/graph/data_kind.h"
 #include "runtime/tensor/attributes.h"
 #include "runtime/tensor/types.h"
 
@@ -29,8 +30,6 @@ enum class ValueRole : uint8_t {
   kComputed,   // output of a node
   kGradient,   // gradient of the block's output `index`, handed over by the block behind
 };
-
-enum class DataKind : int32_t { kTokens, kLabels };
 
 struct Value {
   TensorType type;

@@ -25,17 +25,23 @@ Parameter::Parameter(Module& owner, const std::string& name, Shape shape, Initia
 
 Module::Module(const Module& parent, const std::string& name) : name_(Join(parent.name(), name)) {}
 
-Tensor BlockTrace::Data(DataKind kind) {
+Tensor BlockTrace::Data(DataKind kind, const TensorType& type) {
   const auto index = static_cast<int32_t>(kind);
   ValueId value = trace_->graph.Find(ValueRole::kData, index);
-  if (value == kNoValue) {
-    value = trace_->graph.AddValue({DType::kInt32, {sequences_ * sequence_length_}}, ValueRole::kData, index);
-  }
+  if (value == kNoValue) value = trace_->graph.AddValue(type, ValueRole::kData, index);
+  REPRISE_CHECK(trace_->graph.type(value) == type)
+      << DataKindName(kind) << " are " << trace_->graph.type(value).ToString() << ", not " << type.ToString();
   return {trace_, value};
 }
 
-Tensor BlockTrace::Tokens() { return Data(DataKind::kTokens); }
-Tensor BlockTrace::Labels() { return Data(DataKind::kLabels); }
+Tensor BlockTrace::Tokens() { return RowData(DataKind::kTokens); }
+Tensor BlockTrace::Labels() { return RowData(DataKind::kLabels); }
+Tensor BlockTrace::SequenceLabels() { return Data(DataKind::kLabels, {DType::kInt32, {sequences_}}); }
+Tensor BlockTrace::Pixels(int64_t elements) {
+  return Data(DataKind::kPixels, {DType::kFloat32, {sequences_, elements}});
+}
+Tensor BlockTrace::Positions() { return RowData(DataKind::kPositions); }
+Tensor BlockTrace::DocumentStarts() { return RowData(DataKind::kDocumentStarts); }
 
 Tensor BlockTrace::Boundary(int32_t index, const TensorType& type) {
   return {trace_, trace_->graph.AddValue(type, ValueRole::kBoundary, index)};

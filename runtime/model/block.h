@@ -48,15 +48,21 @@ class BlockTrace {
   int64_t sequences() const { return sequences_; }              // B, of the micro-batch
   int64_t sequence_length() const { return sequence_length_; }  // T
   DType dtype() const { return dtype_; }                        // of activations
-  Tensor Tokens();                                              // i32[B * T]
-  Tensor Labels();                                              // i32[B * T], -100: not counted
+  // Of the batch. All blocks of a model ask for one kind with one type.
+  Tensor Tokens();                  // i32[B * T]
+  Tensor Labels();                  // i32[B * T], -100: not counted
+  Tensor SequenceLabels();          // i32[B] in their place: one for each sequence
+  Tensor Pixels(int64_t elements);  // f32[B, elements]: channels x height x width of each image
+  Tensor Positions();               // i32[B * T]: of each row in its document
+  Tensor DocumentStarts();          // i32[B * T]: the row of the sequence at which each row's document begins
   Tensor Boundary(int32_t index, const TensorType& type);
   Tensor Get(const Parameter& parameter);
   // In the order of their first use.
   const std::vector<const Parameter*>& parameters() const { return parameters_; }
 
  private:
-  Tensor Data(DataKind kind);
+  Tensor Data(DataKind kind, const TensorType& type);
+  Tensor RowData(DataKind kind) { return Data(kind, {DType::kInt32, {sequences_ * sequence_length_}}); }
 
   Trace* trace_;
   DType dtype_;

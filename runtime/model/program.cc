@@ -29,6 +29,21 @@ std::shared_ptr<const ProgramGraph> Derive(const Graph& traced, bool training, b
   return graph;
 }
 
+// Notes what the nodes of `graph` read of the batch.
+void AddDataBytes(const Graph& graph, DataBytes* bytes) {
+  for (const Node& node : graph.nodes) {
+    for (const ValueId input : node.inputs) {
+      const Value& value = graph.values[static_cast<size_t>(input)];
+      if (value.role != ValueRole::kData) continue;
+      int64_t& place = (*bytes)[static_cast<size_t>(value.index)];
+      REPRISE_CHECK(place == 0 || place == value.type.bytes())
+          << "two blocks read " << DataKindName(static_cast<DataKind>(value.index)) << " of " << place << " and "
+          << value.type.bytes() << " bytes";
+      place = value.type.bytes();
+    }
+  }
+}
+
 }  // namespace
 
 Program TraceModel(const Model& model, const BatchShape& shape) {
@@ -57,6 +72,7 @@ Program TraceModel(const Model& model, const BatchShape& shape) {
     if (is_new) program.graphs.push_back(Derive(trace.graph, shape.training, i == 0));
     program.blocks.push_back({BlockName(model, i), it->second, block_trace.parameters()});
   }
+  for (const auto& graph : program.graphs) AddDataBytes(graph->block.graph, &program.data_bytes);
   if (shape.training) {
     ChooseSavedSets([](const ProgramGraph& g, int32_t node) { return DefaultNodeCost(g.block.graph)(node); }, &program);
   }

@@ -5,6 +5,7 @@
 #ifndef REPRISE_RUNTIME_MODEL_PROGRAM_H_
 #define REPRISE_RUNTIME_MODEL_PROGRAM_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,8 +40,12 @@ struct ProgramBlock {
   std::vector<const Parameter*> parameters;  // by the graph's parameter index
 };
 
+// Bytes of each kind of data of one micro-batch, by DataKind; 0: no block reads it.
+using DataBytes = std::array<int64_t, kDataKindCount>;
+
 struct Program {
   BatchShape shape;
+  DataBytes data_bytes = {};
   std::vector<std::shared_ptr<const ProgramGraph>> graphs;
   std::vector<ProgramBlock> blocks;
   std::vector<std::shared_ptr<const Block>> keep_alive;  // owns the parameters

@@ -34,8 +34,7 @@ class Compiler {
   absl::StatusOr<Schedule> Run() {
     const bool training = program_.shape.training;
     AddStateItems(units_, options_.sharding, program_.shape.dtype, options_.optimizer_states,
-                  training ? options_.accumulation : 1, program_.shape.sequences * program_.shape.sequence_length,
-                  &builder_.schedule());
+                  training ? options_.accumulation : 1, program_.data_bytes, &builder_.schedule());
     if (training) RETURN_IF_ERROR(CheckPlan(program_, plan_));
     order_ = training ? TrainingOrder(plan_, options_.accumulation, RecomputedLayers(program_, plan_))
                       : EvaluationOrder(static_cast<int32_t>(program_.layer_count()));
@@ -97,9 +96,8 @@ class Compiler {
         items[id] = boundary_gradient_[b + 1][k];
       }
       if (value.role == ValueRole::kData) {
-        const std::vector<int32_t>& batch =
-            value.index == static_cast<int32_t>(DataKind::kTokens) ? schedule.tokens : schedule.labels;
-        items[id] = {batch[static_cast<size_t>(step.micro_batch)], 0, 0};
+        const std::vector<int32_t>& batch = schedule.data[k];  // empty where no node reads it
+        if (!batch.empty()) items[id] = {batch[static_cast<size_t>(step.micro_batch)], 0, 0};
       }
       if (value.role == ValueRole::kParameter && step.needs_parameters) {
         const int32_t unit = units_.unit_of_block[b];

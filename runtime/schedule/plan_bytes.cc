@@ -293,9 +293,10 @@ absl::Status FillBytes(const Program& program, const UnitLayout& units, const Co
     profile->state_bytes = 0;
     for (const Item& item : schedule.items) profile->state_bytes += item.persistent() ? Aligned(item.bytes) : 0;
   }
-  // Tokens and labels of the micro-batches that were not compiled.
-  const int64_t tokens = program.shape.sequences * program.shape.sequence_length;
-  profile->state_bytes += (options.accumulation - probed.accumulation) * 2 * Aligned(tokens * 4);
+  // Data of the micro-batches that were not compiled.
+  for (const int64_t bytes : program.data_bytes) {
+    profile->state_bytes += (options.accumulation - probed.accumulation) * Aligned(bytes);
+  }
   const Plan plan = OneSegment(*profile);
   ASSIGN_OR_RETURN(const Schedule schedule, Compile(program, units, plan, probed, scratch_bytes));
   Probe probe(plan, schedule, profile);

@@ -8,18 +8,20 @@
 #ifndef REPRISE_RUNTIME_SCHEDULE_SCHEDULE_H_
 #define REPRISE_RUNTIME_SCHEDULE_SCHEDULE_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "device/device.h"
+#include "runtime/graph/data_kind.h"
 #include "runtime/tensor/kernel.h"
 
 namespace reprise {
 
 enum class ItemKind : uint8_t {
   kState,      // parameters, optimizer state: live for the whole step, at the same address in every schedule of a job
-  kBatch,      // tokens, labels, scalars: likewise
+  kBatch,      // scalars and data of the batch: likewise
   kGathered,   // a unit's parameters, whole on this rank for a while
   kGradient,   // of parameters, whole or a shard
   kRetained,   // boundaries, and what backward reads of a forward
@@ -113,9 +115,11 @@ struct Schedule {
   int64_t host_bytes = 0;
   int64_t largest_live_sum = 0;  // of device items, over ticks
   int64_t peak_tick = 0;
-  int32_t scalars = -1;                 // item: f64 [loss, squares, count]
-  std::vector<int32_t> tokens, labels;  // items, by micro-batch
-  std::vector<UnitState> unit_states;   // by unit
+  int32_t scalars = -1;                                   // item: f64 [loss, squares, count]
+  std::array<std::vector<int32_t>, kDataKindCount> data;  // items, by kind and micro-batch; none where nobody reads it
+  std::vector<UnitState> unit_states;                     // by unit
+
+  const std::vector<int32_t>& items_of(DataKind kind) const { return data[static_cast<size_t>(kind)]; }
 
   // The instruction that holds the peak tick; -1 for an empty schedule.
   int32_t PeakInstruction() const;

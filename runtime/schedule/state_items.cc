@@ -39,15 +39,18 @@ UnitState AddUnit(const Unit& unit, Sharding sharding, DType dtype, int moments,
 }  // namespace
 
 void AddStateItems(const UnitLayout& units, Sharding sharding, DType dtype, int moments, int micro_batches,
-                   int64_t tokens, Schedule* schedule) {
+                   const DataBytes& data_bytes, Schedule* schedule) {
   for (const Unit& unit : units.units) {
     schedule->unit_states.push_back(AddUnit(unit, sharding, dtype, moments, schedule));
   }
   schedule->scalars =
       AddItem(schedule, "scalars", kScalarCount * static_cast<int64_t>(sizeof(double)), ItemKind::kBatch);
   for (int m = 0; m < micro_batches; ++m) {
-    schedule->tokens.push_back(AddItem(schedule, absl::StrCat("tokens ", m), tokens * 4, ItemKind::kBatch));
-    schedule->labels.push_back(AddItem(schedule, absl::StrCat("labels ", m), tokens * 4, ItemKind::kBatch));
+    for (size_t kind = 0; kind < data_bytes.size(); ++kind) {
+      if (data_bytes[kind] == 0) continue;
+      const std::string name = absl::StrCat(DataKindName(static_cast<DataKind>(kind)), " ", m);
+      schedule->data[kind].push_back(AddItem(schedule, name, data_bytes[kind], ItemKind::kBatch));
+    }
   }
 }
 

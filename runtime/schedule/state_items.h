@@ -5,14 +5,15 @@
 
 #include "runtime/fsdp/sharding.h"
 #include "runtime/fsdp/unit.h"
+#include "runtime/model/program.h"
 #include "runtime/schedule/schedule.h"
 
 namespace reprise {
 
-// Appends the items to `schedule` (also scalars, tokens and labels of `micro_batches` micro-batches) and notes them in
-// its unit_states, scalars, tokens and labels. Goes before any other item.
+// Appends the items to `schedule` (also scalars, and the data of `micro_batches` micro-batches) and notes them in its
+// unit_states, scalars and data. Goes before any other item.
 void AddStateItems(const UnitLayout& units, Sharding sharding, DType dtype, int moments, int micro_batches,
-                   int64_t tokens, Schedule* schedule);
+                   const DataBytes& data_bytes, Schedule* schedule);
 
 }  // namespace reprise
 

@@ -78,8 +78,12 @@ class ScheduledStep : public Step {
     return absl::OkStatus();
   }
 
-  absl::Span<int32_t> tokens(int micro_batch) override { return Integers(schedule_.tokens, micro_batch); }
-  absl::Span<int32_t> labels(int micro_batch) override { return Integers(schedule_.labels, micro_batch); }
+  absl::Span<std::byte> data(DataKind kind, int micro_batch) override {
+    const std::vector<int32_t>& items = schedule_.items_of(kind);
+    if (items.empty()) return {};
+    const int32_t item = items[static_cast<size_t>(micro_batch)];
+    return {Address({item, 0, 0}), static_cast<size_t>(schedule_.items[static_cast<size_t>(item)].bytes)};
+  }
 
   absl::Span<const float> gradient_shard(int32_t unit) const override {
     return {reinterpret_cast<const float*>(gradient_shard_[static_cast<size_t>(unit)]),
@@ -112,12 +116,6 @@ class ScheduledStep : public Step {
     std::byte* base = resources_.device->arena();
     if (item.memory == Memory::kHost) base = resources_.host->data();
     return base + item.offset + operand.offset + rank_ * operand.rank_stride;
-  }
-
-  absl::Span<int32_t> Integers(const std::vector<int32_t>& items, int micro_batch) {
-    const Operand operand{items[static_cast<size_t>(micro_batch)], 0, 0};
-    return {reinterpret_cast<int32_t*>(Address(operand)),
-            static_cast<size_t>(schedule_.items[static_cast<size_t>(operand.item)].bytes / 4)};
   }
 
   double* scalars() const { return reinterpret_cast<double*>(Address({schedule_.scalars, 0, 0})); }

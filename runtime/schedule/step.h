@@ -71,8 +71,10 @@ class Step {
                                                       const StepResources& resources);
   virtual ~Step() = default;
 
-  virtual absl::Span<int32_t> tokens(int micro_batch) = 0;
-  virtual absl::Span<int32_t> labels(int micro_batch) = 0;
+  // Where the batch of the next Run is to stand. Empty for a kind that the schedule does not read.
+  virtual absl::Span<std::byte> data(DataKind kind, int micro_batch) = 0;
+  absl::Span<int32_t> tokens(int micro_batch) { return Integers(DataKind::kTokens, micro_batch); }
+  absl::Span<int32_t> labels(int micro_batch) { return Integers(DataKind::kLabels, micro_batch); }
 
   // Runs every instruction and waits for the end. OutOfRange where loss or norm is not finite: nothing was updated.
   virtual absl::StatusOr<StepResult> Run(const StepInput& input) = 0;
@@ -84,6 +86,12 @@ class Step {
   // This rank's shard of a unit's summed gradients of the last Run, not yet divided by the count. Valid until the next
   // Run of any step on the device.
   virtual absl::Span<const float> gradient_shard(int32_t unit) const = 0;
+
+ private:
+  absl::Span<int32_t> Integers(DataKind kind, int micro_batch) {
+    const absl::Span<std::byte> bytes = data(kind, micro_batch);
+    return {reinterpret_cast<int32_t*>(bytes.data()), bytes.size() / sizeof(int32_t)};
+  }
 };
 
 }  // namespace reprise

@@ -17,28 +17,23 @@ namespace {
 constexpr uint64_t kShuffleOperation = ~uint64_t{0};
 constexpr int64_t kMostWindows = std::numeric_limits<uint32_t>::max();
 
-void FillIgnored(Batch* batch, size_t begin, size_t length) {
-  std::fill_n(batch->tokens.begin() + static_cast<int64_t>(begin), length, 0);
-  std::fill_n(batch->labels.begin() + static_cast<int64_t>(begin), length, kIgnoredLabel);
-}
-
 // Row b from window window_of(b), or as one that does not count where that is negative.
 template <typename WindowOf>
 absl::Status FillRows(const Dataset& data, int64_t rows, WindowOf window_of, Batch* batch) {
   const auto length = static_cast<size_t>(data.sequence_length());
-  REPRISE_CHECK(batch->tokens.size() == static_cast<size_t>(rows) * length &&
-                batch->labels.size() == batch->tokens.size())
+  REPRISE_CHECK(batch->tokens().size() == static_cast<size_t>(rows) * length &&
+                batch->labels().size() == batch->tokens().size())
       << "a batch of " << rows << " x " << length << " tokens does not fit its buffers";
   batch->counted = 0;
   for (int64_t row = 0; row < rows; ++row) {
-    const size_t begin = static_cast<size_t>(row) * length;
+    const BatchData part = batch->Row(row, rows);
     const int64_t window = window_of(row);
     if (window < 0) {
-      FillIgnored(batch, begin, length);
+      FillIgnored(part);
       continue;
     }
     RETURN_IF_ERROR(
-        data.ReadWindow(window, batch->tokens.subspan(begin, length), batch->labels.subspan(begin, length)));
+        data.ReadWindow(window, DataAs<int32_t>(part, DataKind::kTokens), DataAs<int32_t>(part, DataKind::kLabels)));
     batch->counted += data.sequence_length();
   }
   return absl::OkStatus();

@@ -21,39 +21,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "runtime/train/batch.h"
 #include "runtime/train/dataset.h"
 
 namespace reprise {
-
-// Label of a position that does not count.
-inline constexpr int32_t kIgnoredLabel = -100;
-
-// One micro-batch of one rank, in buffers of the caller's: [rows, T], row-major.
-struct Batch {
-  absl::Span<int32_t> tokens;
-  absl::Span<int32_t> labels;
-  int64_t first_sequence = 0;  // of its first row, in the global step: counter of the random numbers
-  int64_t counted = 0;         // labels that count
-};
-
-// Buffers for one batch.
-class BatchStorage {
- public:
-  BatchStorage(int64_t rows, int64_t sequence_length)
-      : tokens_(static_cast<size_t>(rows * sequence_length)), labels_(tokens_.size()) {
-    batch_.tokens = absl::MakeSpan(tokens_);
-    batch_.labels = absl::MakeSpan(labels_);
-  }
-  BatchStorage(const BatchStorage&) = delete;
-  BatchStorage& operator=(const BatchStorage&) = delete;
-
-  Batch& batch() { return batch_; }
-
- private:
-  std::vector<int32_t> tokens_;
-  std::vector<int32_t> labels_;
-  Batch batch_;
-};
 
 struct BatchPlan {
   int64_t ranks = 1;

@@ -89,6 +89,8 @@ class Planning {
     if (job_.options.evaluates) {
       shape.training = false;
       job_.evaluation_program = TraceModel(model, shape);
+      REPRISE_CHECK(job_.evaluation_program.data_bytes == job_.program.data_bytes)
+          << model.name << " reads other data of the batch in training than in evaluation";
     }
     if (job_.options.times == nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(job_.profile,
@@ -211,8 +213,7 @@ absl::StatusOr<SmallestBudgets> FindSmallestBudgets(const JobPlan& job, KernelSe
   limits.offloads = false;
   ASSIGN_OR_RETURN(smallest.resident, SmallestArena(*job.profile, limits, planning.Arena()));
   limits.offloads = true;
-  ASSIGN_OR_RETURN(smallest.offloaded,
-                   SmallestArena(*job.profile, limits, planning.Arena(), smallest.resident));
+  ASSIGN_OR_RETURN(smallest.offloaded, SmallestArena(*job.profile, limits, planning.Arena(), smallest.resident));
   return smallest;
 }
 

@@ -136,10 +136,17 @@ absl::Status TrainingJob::Publish() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> TrainingJob::Evaluate(absl::Span<const int32_t> tokens, absl::Span<const int32_t> labels) {
+Batch TrainingJob::batch(int micro_batch) {
+  Batch batch;
+  for (int kind = 0; kind < kDataKindCount; ++kind) {
+    batch.data[static_cast<size_t>(kind)] = data(static_cast<DataKind>(kind), micro_batch);
+  }
+  return batch;
+}
+
+absl::StatusOr<double> TrainingJob::Evaluate() {
   REPRISE_CHECK(evaluation_ != nullptr) << "the job was made without options.evaluates";
-  std::copy(tokens.begin(), tokens.end(), evaluation_->tokens(0).begin());
-  std::copy(labels.begin(), labels.end(), evaluation_->labels(0).begin());
+  // Both schedules have the batch at the same address.
   ASSIGN_OR_RETURN(const StepResult result, evaluation_->Run({}));
   return result.loss;
 }

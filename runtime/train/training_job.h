@@ -20,6 +20,7 @@
 #include "device/device.h"
 #include "offload/host_store.h"
 #include "runtime/schedule/step.h"
+#include "runtime/train/batch.h"
 #include "runtime/train/job_plan.h"
 #include "runtime/train/parameter_source.h"
 
@@ -46,15 +47,17 @@ class TrainingJob {
   // Sets every parameter, and optimizer state to zero.
   absl::Status SetParameters(const ParameterSource& source);
 
-  // The batch of the next Step, by micro-batch; kept between steps.
+  // The batch of the next Step or Evaluate, by micro-batch; kept between them. Empty for a kind that the model does not
+  // read.
+  absl::Span<std::byte> data(DataKind kind, int micro_batch) { return step_->data(kind, micro_batch); }
+  Batch batch(int micro_batch);  // of all kinds
   absl::Span<int32_t> tokens(int micro_batch) { return step_->tokens(micro_batch); }
   absl::Span<int32_t> labels(int micro_batch) { return step_->labels(micro_batch); }
   absl::StatusOr<StepResult> Step(const StepInput& input) { return step_->Run(input); }
   const Timeline& timeline() const { return step_->timeline(); }  // of the last Step
 
-  // Forward only, for options.evaluates: fills micro-batch 0's buffers itself. The sum of -log p over the labels of
-  // this rank that count.
-  absl::StatusOr<double> Evaluate(absl::Span<const int32_t> tokens, absl::Span<const int32_t> labels);
+  // Forward only, on micro-batch 0, for options.evaluates: the sum of -log p over the labels of this rank that count.
+  absl::StatusOr<double> Evaluate();
 
   // Whole, on every rank; collective. The gradients are those of the last Step, summed over ranks and micro-batches and
   // multiplied by `factor`; valid until the next Step or Evaluate.

@@ -182,8 +182,10 @@ TEST(CompilerTest, EvaluationFindsStateAndBatchWhereTrainingHasThem) {
       const auto b = static_cast<size_t>(job.schedule().unit_states[u].master.item);
       EXPECT_EQ(evaluation.items[a].offset, job.schedule().items[b].offset);
     }
-    EXPECT_EQ(evaluation.items[static_cast<size_t>(evaluation.tokens[0])].offset,
-              job.schedule().items[static_cast<size_t>(job.schedule().tokens[0])].offset);
+    for (const DataKind kind : {DataKind::kTokens, DataKind::kLabels}) {
+      EXPECT_EQ(evaluation.items[static_cast<size_t>(evaluation.items_of(kind).at(0))].offset,
+                job.schedule().items[static_cast<size_t>(job.schedule().items_of(kind).at(0))].offset);
+    }
     EXPECT_EQ(CountOf(evaluation, InstructionKind::kBackward), 0);
     EXPECT_EQ(CountOf(evaluation, InstructionKind::kUpdate), 0);
   }

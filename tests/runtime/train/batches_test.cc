@@ -38,14 +38,14 @@ std::vector<int64_t> StepWindows(TrainingBatches& batches, const BatchPlan& plan
       int64_t counted = 0;
       for (int64_t row = 0; row < plan.micro_batch; ++row) {
         const size_t begin = static_cast<size_t>(row * length);
-        const bool counts = batch.labels[begin] != kIgnoredLabel;
+        const bool counts = batch.labels()[begin] != kIgnoredLabel;
         for (size_t t = 0; t < static_cast<size_t>(length); ++t) {
-          const int32_t token = batch.tokens[begin + t];
-          EXPECT_EQ(token, counts ? batch.tokens[begin] + static_cast<int32_t>(t) : 0);
-          EXPECT_EQ(batch.labels[begin + t], counts ? token + 1 : kIgnoredLabel);
+          const int32_t token = batch.tokens()[begin + t];
+          EXPECT_EQ(token, counts ? batch.tokens()[begin] + static_cast<int32_t>(t) : 0);
+          EXPECT_EQ(batch.labels()[begin + t], counts ? token + 1 : kIgnoredLabel);
         }
         counted += counts ? length : 0;
-        windows[static_cast<size_t>(batch.first_sequence + row)] = counts ? batch.tokens[begin] / length : -1;
+        windows[static_cast<size_t>(batch.first_sequence + row)] = counts ? batch.tokens()[begin] / length : -1;
       }
       EXPECT_EQ(batch.counted, counted);
     }
@@ -166,11 +166,11 @@ TEST(ValidationBatches, InFileOrderWithThePaddedLast) {
   BatchStorage storage(3, 3);
   Batch& batch = storage.batch();
   ASSERT_TRUE(batches->Fill(1, &batch).ok());
-  EXPECT_THAT(batch.tokens, ElementsAre(9, 10, 11, 12, 13, 14, 15, 16, 17));
+  EXPECT_THAT(batch.tokens(), ElementsAre(9, 10, 11, 12, 13, 14, 15, 16, 17));
   EXPECT_EQ(batch.counted, 9);
   ASSERT_TRUE(batches->Fill(2, &batch).ok());
-  EXPECT_THAT(batch.tokens, ElementsAre(18, 19, 20, 0, 0, 0, 0, 0, 0));
-  EXPECT_THAT(batch.labels, ElementsAre(19, 20, 21, -100, -100, -100, -100, -100, -100));
+  EXPECT_THAT(batch.tokens(), ElementsAre(18, 19, 20, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(batch.labels(), ElementsAre(19, 20, 21, -100, -100, -100, -100, -100, -100));
   EXPECT_EQ(batch.counted, 3);
   EXPECT_EQ(ValidationBatches::Create(data.get(), 3, 2)->batches(), 1);
   EXPECT_EQ(ValidationBatches::Create(data.get(), 0).status().code(), absl::StatusCode::kInvalidArgument);

@@ -86,7 +86,7 @@ TEST(OwnModel, GradientsOfABareHeadMatchFiniteDifferences) {
       TrainingJob& job = **created;
       const auto loss = [&](const Parameter* parameter, int64_t element, float change) {
         EXPECT_TRUE(job.SetParameters(Perturbed(parameter, element, change)).ok());
-        return *job.Evaluate(tokens, labels);
+        return *job.Evaluate();
       };
       ASSERT_TRUE(job.SetParameters(RandomParameters(1)).ok());
       std::copy(tokens.begin(), tokens.end(), job.tokens(0).begin());
