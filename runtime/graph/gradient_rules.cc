@@ -137,6 +137,17 @@ const bool kDropoutAdd = RegisterGradient("dropout_add", [](GradientBuilder& b, 
 const bool kLinearCrossEntropy = RegisterGradient("linear_cross_entropy", [](GradientBuilder& b, const Node& node) {
   b.Add(node.inputs[0], node.outputs[1]);
   b.Add(node.inputs[1], node.outputs[2]);
+  if (node.inputs.size() == 4) b.Add(node.inputs[3], node.outputs[3]);
+});
+
+const bool kPrependRow = RegisterGradient("prepend_row", [](GradientBuilder& b, const Node& node) {
+  const int64_t length = b.graph().type(node.inputs[2]).rows();
+  const auto out = b.Emit("prepend_row_gradient", {b.Of(node.outputs[0])}, Attributes().Set("sequence_length", length));
+  for (size_t i = 0; i < out.size(); ++i) b.Add(node.inputs[i], out[i]);
+});
+
+const bool kFirstRow = RegisterGradient("first_row", [](GradientBuilder& b, const Node& node) {
+  b.Add(node.inputs[0], b.Emit("first_row_gradient", {b.Of(node.outputs[0])}, node.attributes)[0]);
 });
 
 }  // namespace

@@ -109,4 +109,24 @@ Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor labels) {
                Attributes().Set("gradients", x.trace()->training ? 1 : 0))[0];
 }
 
+Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor bias, Tensor labels) {
+  return Apply("linear_cross_entropy", {x, weight, labels, bias},
+               Attributes().Set("gradients", x.trace()->training ? 1 : 0))[0];
+}
+
+Tensor ImagePatches(Tensor pixels, const ImageOptions& options, DType dtype) {
+  return Apply("image_patches", {pixels},
+               Attributes()
+                   .Set("channels", options.channels)
+                   .Set("image_size", options.size)
+                   .Set("patch_size", options.patch)
+                   .Set("dtype", static_cast<int64_t>(dtype)))[0];
+}
+
+Tensor PrependRow(Tensor x, Tensor row, Tensor table) { return Apply("prepend_row", {x, row, table})[0]; }
+
+Tensor FirstRow(Tensor x, int64_t sequence_length) {
+  return Apply("first_row", {x}, Attributes().Set("sequence_length", sequence_length))[0];
+}
+
 }  // namespace reprise

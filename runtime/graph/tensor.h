@@ -87,7 +87,20 @@ Tensor Attention(Tensor query_key_value, const AttentionOptions& options);  // [
 Tensor Attention(Tensor query, Tensor key, Tensor value, const AttentionOptions& options);
 
 // Sum over rows whose label is not -100 of -log softmax(x · weight^T)[label]; never holds N x V. -> f64[1]
-Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor labels);  // [N,C], [V,C], i32[N]
+Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor labels);               // [N,C], [V,C], i32[N]
+Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor bias, Tensor labels);  // ... of x · weight^T + bias[V]
+
+struct ImageOptions {
+  int64_t channels = 3;
+  int64_t size = 224;  // pixels of a side
+  int64_t patch = 16;  // likewise; divides the size
+};
+// The patches of each image, row by row, as a convolution with steps of a whole patch sees them; in `dtype`. No
+// gradient flows to pixels. f32[B, channels*size*size] -> [B * (size/patch)^2, channels*patch*patch]
+Tensor ImagePatches(Tensor pixels, const ImageOptions& options, DType dtype);
+// Puts `row` before each sequence, and adds the table to all of it: [B*(T-1),C], [1,C], [T,C] -> [B*T,C].
+Tensor PrependRow(Tensor x, Tensor row, Tensor table);
+Tensor FirstRow(Tensor x, int64_t sequence_length);  // of each sequence: [B*T,C] -> [B,C]
 
 }  // namespace reprise
 

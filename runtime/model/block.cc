@@ -47,12 +47,20 @@ Tensor BlockTrace::Boundary(int32_t index, const TensorType& type) {
   return {trace_, trace_->graph.AddValue(type, ValueRole::kBoundary, index)};
 }
 
-Tensor BlockTrace::Get(const Parameter& parameter) {
+Tensor BlockTrace::Get(const Parameter& parameter) { return Get(parameter, parameter.shape()); }
+
+Tensor BlockTrace::Get(const Parameter& parameter, const Shape& shape) {
+  const TensorType type{dtype_, shape};
+  REPRISE_CHECK(type.elements() == parameter.elements()) << parameter.name() << " does not fit " << type.ToString();
   const auto found = std::find(parameters_.begin(), parameters_.end(), &parameter);
   const auto index = static_cast<int32_t>(found - parameters_.begin());
-  if (found != parameters_.end()) return {trace_, trace_->graph.Find(ValueRole::kParameter, index)};
-  parameters_.push_back(&parameter);
-  return {trace_, trace_->graph.AddValue({dtype_, parameter.shape()}, ValueRole::kParameter, index)};
+  if (found == parameters_.end()) {
+    parameters_.push_back(&parameter);
+    return {trace_, trace_->graph.AddValue(type, ValueRole::kParameter, index)};
+  }
+  const ValueId value = trace_->graph.Find(ValueRole::kParameter, index);
+  REPRISE_CHECK(trace_->graph.type(value) == type) << parameter.name() << " is asked for in two shapes";
+  return {trace_, value};
 }
 
 }  // namespace reprise

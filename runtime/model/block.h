@@ -57,6 +57,9 @@ class BlockTrace {
   Tensor DocumentStarts();          // i32[B * T]: the row of the sequence at which each row's document begins
   Tensor Boundary(int32_t index, const TensorType& type);
   Tensor Get(const Parameter& parameter);
+  // The same elements in another shape, as a convolution's weight is a matrix for its patches. A block asks for a
+  // parameter in one shape only.
+  Tensor Get(const Parameter& parameter, const Shape& shape);
   // In the order of their first use.
   const std::vector<const Parameter*>& parameters() const { return parameters_; }
 

@@ -30,14 +30,17 @@ struct LinearCrossEntropy {
     const T* y = Input<T>(arguments, 0);
     const T* w = Input<T>(arguments, 1);
     const auto* labels = Input<int32_t>(arguments, 2);
+    const T* bias = spec.inputs.size() == 4 ? Input<T>(arguments, 3) : nullptr;
     const bool gradients = spec.attributes.Int("gradients") != 0;
     auto* loss = Output<double>(arguments, 0);
     T* dy = gradients ? Output<T>(arguments, 1) : nullptr;
     auto* dw = gradients ? Output<Wide<T>>(arguments, 2) : nullptr;
+    auto* dbias = gradients && bias != nullptr ? Output<Wide<T>>(arguments, 3) : nullptr;
     const int64_t columns = spec.inputs[0].columns();
     const int64_t vocabulary = spec.inputs[1].shape[0];
     std::vector<Wide<T>> row(static_cast<size_t>(vocabulary));
     std::vector<Wide<T>> dw_sum(dw == nullptr ? 0 : static_cast<size_t>(vocabulary * columns));
+    std::vector<Wide<T>> dbias_sum(dbias == nullptr ? 0 : static_cast<size_t>(vocabulary));
     double total = 0;
     for (int64_t r = 0; r < spec.inputs[0].rows(); ++r) {
       if (labels[r] == kNotCounted) {
@@ -47,7 +50,7 @@ struct LinearCrossEntropy {
       for (int64_t v = 0; v < vocabulary; ++v) {
         Wide<T> sum = 0;
         for (int64_t c = 0; c < columns; ++c) sum += Widened(y[r * columns + c]) * Widened(w[v * columns + c]);
-        row[static_cast<size_t>(v)] = sum;
+        row[static_cast<size_t>(v)] = bias == nullptr ? sum : sum + Widened(bias[v]);
       }
       total += SoftmaxRow<T>(row, labels[r]);
       for (int64_t c = 0; dy != nullptr && c < columns; ++c) {
@@ -60,9 +63,11 @@ struct LinearCrossEntropy {
           dw_sum[static_cast<size_t>(v * columns + c)] += row[static_cast<size_t>(v)] * Widened(y[r * columns + c]);
         }
       }
+      for (size_t v = 0; v < dbias_sum.size(); ++v) dbias_sum[v] += row[v];
     }
     if (loss != nullptr) Put(*loss, total, Accumulates(arguments, 0));
     for (size_t i = 0; i < dw_sum.size(); ++i) Put(dw[i], dw_sum[i], Accumulates(arguments, 2));
+    for (size_t v = 0; v < dbias_sum.size(); ++v) Put(dbias[v], dbias_sum[v], Accumulates(arguments, 3));
   }
 };
 

@@ -142,6 +142,13 @@ TEST(OperationGradients, RotaryByCountedAndGivenPositions) {
   given.ExpectGradientsMatchFiniteDifferences();
 }
 
+TEST(OperationGradients, PrependedAndFirstRow) {
+  Function prepended({{4, 3}, {1, 3}, {3, 3}}, [](const Inputs& in) { return PrependRow(in[0], in[1], in[2]); });
+  prepended.ExpectGradientsMatchFiniteDifferences();
+  Function first({{6, 3}}, [](const Inputs& in) { return FirstRow(in[0], 3); });
+  first.ExpectGradientsMatchFiniteDifferences();
+}
+
 TEST(OperationGradients, AttentionOfGroupedHeads) {
   const AttentionOptions options = {.heads = 4, .sequence_length = 3, .dropout = 0.1, .key_value_heads = 2};
   Function function({{6, 8}, {6, 4}, {6, 4}},

@@ -16,6 +16,13 @@ KernelSpec Spec(DType dtype, int64_t rows, int64_t columns, int64_t vocabulary, 
                   Attributes().Set("gradients", gradients));
 }
 
+KernelSpec BiasedSpec(DType dtype, int64_t rows, int64_t columns, int64_t vocabulary, int gradients) {
+  return MakeSpec(
+      "linear_cross_entropy",
+      {{dtype, {rows, columns}}, {dtype, {vocabulary, columns}}, {DType::kInt32, {rows}}, {dtype, {vocabulary}}},
+      Attributes().Set("gradients", gradients));
+}
+
 Values StoredValues(int64_t count, uint64_t seed, DType dtype) {
   Values values = RandomValues(count, seed);
   for (double& value : values) value = Stored(value, dtype);
@@ -137,6 +144,58 @@ TEST(CrossEntropyTest, WeightGradientAndLossAreAddedWhereAsked) {
     const Tolerance tolerance = {.relative = 1e-5, .absolute = dtype == DType::kBFloat16 ? 2e-3 : 2e-5};
     ExpectClose(actual[0], expected[0], tolerance, "loss");
     ExpectClose(actual[2], expected[2], tolerance, "dw");
+  }
+}
+
+// One row of class 0 and one of class 2: the bias's gradient is what each class has too much.
+TEST(CrossEntropyTest, BiasOfAnEvenGuess) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const KernelKind kind : kBoth) {
+      const std::vector<Values> outputs = RunKernel(
+          BiasedSpec(dtype, 3, 1, 4, 1), {{0, 0, 0}, {0, 0, 0, 0}, {0, kNotCounted, 2}, {3, 3, 3, 3}}, {.kind = kind});
+      EXPECT_NEAR(outputs[0][0], 2 * std::log(4.0), 1e-6);
+      EXPECT_EQ(outputs[2], (Values{0, 0, 0, 0}));
+      EXPECT_EQ(outputs[3], (Values{-0.5, 0.5, -0.5, 0.5}));
+    }
+  }
+}
+
+TEST(CrossEntropyTest, GradientsWithABiasMatchFiniteDifferences) {
+  const std::vector<Values> inputs = {RandomValues(12, 1), RandomValues(18, 2), Labels(4, 6), RandomValues(6, 3)};
+  const std::vector<Values> gradients = RunKernel(BiasedSpec(DType::kFloat64, 4, 3, 6, 1), inputs);
+  const auto gradient = [&](const std::vector<Values>&, const std::vector<Values>&,
+                            const std::vector<Values>& output_gradients) {
+    std::vector<Values> scaled = {gradients[1], gradients[2], gradients[3]};
+    for (Values& values : scaled) {
+      for (double& value : values) value *= output_gradients[0][0];
+    }
+    return scaled;
+  };
+  ExpectGradientMatchesFiniteDifferences(BiasedSpec(DType::kFloat64, 4, 3, 6, 0), inputs, {0, 1, 3}, gradient);
+}
+
+TEST(CrossEntropyTest, FastAgreesWithReferenceWithABias) {
+  const int64_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {33, 12, 257}, {700, 5, 33}};
+  for (const auto& [rows, columns, vocabulary] : sizes) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      // As without one; its own gradient adds up the last bits of all rows.
+      const Tolerance tolerance = dtype == DType::kBFloat16 ? Tolerance{.relative = 1.0 / 128, .absolute = 4e-3}
+                                                            : Tolerance{.relative = 1e-5, .absolute = 2e-5};
+      const std::vector<Values> inputs = {StoredValues(rows * columns, 1, dtype),
+                                          StoredValues(vocabulary * columns, 2, dtype), Labels(rows, vocabulary),
+                                          StoredValues(vocabulary, 3, dtype)};
+      for (const int gradients : {0, 1}) {
+        ExpectKernelsAgree(BiasedSpec(dtype, rows, columns, vocabulary, gradients), inputs, tolerance,
+                           {.same_bits_for_all_threads = false});
+      }
+      const std::vector<Values> before = {
+          {2.5}, Values(rows * columns, 0.0), RandomValues(vocabulary * columns, 3), RandomValues(vocabulary, 4)};
+      const KernelSpec spec = BiasedSpec(dtype, rows, columns, vocabulary, 1);
+      const auto run = [&](KernelKind kind) {
+        return RunKernel(spec, inputs, {.kind = kind, .threads = 2, .accumulate = 0b1101, .before = before})[3];
+      };
+      ExpectClose(run(KernelKind::kCpu), run(KernelKind::kReference), tolerance, "added bias gradient");
+    }
   }
 }
 
