@@ -37,6 +37,7 @@ struct ByteCount {
 struct TrainConfiguration {
   // Model.
   std::string model = "gpt2";
+  std::vector<std::string> plugin;  // shared libraries with models and operations, loaded in this order
   std::string model_config;  // a config.json, or key=value,...
   std::string init;          // a Hugging Face folder; empty: random from `seed`
   int64_t seed = 1;

@@ -44,6 +44,7 @@ const TrainConfiguration& Defaults() {
 #define SETTING(type, name, help) ABSL_FLAG(type, name, reprise::Defaults().name, help)
 
 SETTING(std::string, model, "gpt2, or any registered name");
+SETTING(std::vector<std::string>, plugin, "list of shared libraries with models and operations of one's own");
 SETTING(std::string, model_config, "a Hugging Face config.json, or key=value,key=value in its names (n_layer=12)");
 SETTING(std::string, init, "a Hugging Face folder to start from; empty: random from --seed");
 SETTING(int64_t, seed, "of initial values, data order and dropout");
@@ -129,6 +130,7 @@ constexpr char kOutput[] = "Snapshots and outputs";
 
 constexpr Setting kSettings[] = {
     {"model", kModel, &C::model},
+    {"plugin", kModel, &C::plugin},
     {"model_config", kModel, &C::model_config},
     {"init", kModel, &C::init},
     {"seed", kModel, &C::seed},

@@ -17,10 +17,18 @@ namespace {
 
 constexpr char kSuffix[] = ".toml";
 
+// Beside the installed program, else in the source tree that it was built from.
+std::string HardwareFolder() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path installed = program.parent_path().parent_path() / "share/reprise/hardware";
+  return std::filesystem::is_directory(installed, error) ? installed.string() : REPRISE_HARDWARE_FOLDER;
+}
+
 std::vector<std::string> KnownNames() {
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(REPRISE_HARDWARE_FOLDER, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(HardwareFolder(), error)) {
     if (entry.path().extension() == kSuffix) names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
@@ -48,7 +56,7 @@ absl::StatusOr<std::string> HardwarePath(const std::string& name) {
   if (absl::StrContains(name, "/") || absl::EndsWith(name, kSuffix)) return name;
   const std::vector<std::string> known = KnownNames();
   if (std::find(known.begin(), known.end(), name) != known.end()) {
-    return absl::StrCat(REPRISE_HARDWARE_FOLDER, "/", name, kSuffix);
+    return absl::StrCat(HardwareFolder(), "/", name, kSuffix);
   }
   return absl::InvalidArgumentError(absl::StrCat("--hardware=", name, " is not known; use one of ",
                                                  absl::StrJoin(known, ", "), ", or the path of a .toml file"));

@@ -98,11 +98,13 @@ absl::Status CheckOutputPaths(absl::Span<const FlagPath> outputs, absl::Span<con
 }
 
 std::vector<FlagPath> InputPathsOf(const TrainConfiguration& c) {
-  return {{"--config", FlagValue("config")},
-          {"--model_config", c.model_config},
-          {"--init", c.init},
-          {"--data", c.data},
-          {"--validation_data", c.validation_data}};
+  std::vector<FlagPath> inputs = {{"--config", FlagValue("config")},
+                                  {"--model_config", c.model_config},
+                                  {"--init", c.init},
+                                  {"--data", c.data},
+                                  {"--validation_data", c.validation_data}};
+  for (const std::string& path : c.plugin) inputs.push_back({"--plugin", path});
+  return inputs;
 }
 
 }  // namespace reprise

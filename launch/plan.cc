@@ -19,6 +19,7 @@
 #include "launch/output_paths.h"
 #include "launch/plan_text.h"
 #include "launch/plan_trace.h"
+#include "launch/plugins.h"
 #include "launch/profile_text.h"
 #include "runtime/plan/profile_json.h"
 #include "runtime/tensor/kernel_set.h"
@@ -155,8 +156,10 @@ absl::Status PlanModel(const TrainConfiguration& asked, const PlanRequest& reque
 
 int PlanMain(const TrainConfiguration& configuration, const PlanRequest& request) {
   if (!IsFirstProcess()) return kExitDone;
-  const absl::Status status =
-      request.profile.empty() ? PlanModel(configuration, request) : PlanSavedProfile(configuration, request);
+  absl::Status status = LoadPlugins(configuration.plugin).status();
+  if (status.ok()) {
+    status = request.profile.empty() ? PlanModel(configuration, request) : PlanSavedProfile(configuration, request);
+  }
   if (!status.ok()) PrintError(status);
   return ExitCodeFor(status);
 }

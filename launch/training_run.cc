@@ -23,6 +23,7 @@
 #include "launch/maximize.h"
 #include "launch/output_paths.h"
 #include "launch/plan_text.h"
+#include "launch/plugins.h"
 #include "launch/profile_text.h"
 #include "launch/progress.h"
 #include "launch/run_report.h"
@@ -57,6 +58,9 @@ class TrainingRun {
   absl::Status Run() {
     RETURN_IF_ERROR(CheckSameOnAllRanks(communicator_, ToToml(c_)));
     RETURN_IF_ERROR(Agree(communicator_, CheckOutputs()));
+    if (!c_.plugin.empty()) {
+      RETURN_IF_ERROR(CheckSameFiles("--plugin", absl::StrJoin(c_.plugin, ","), LoadPlugins(c_.plugin)));
+    }
     ChooseThreads();
     RETURN_IF_ERROR(ChooseMicroBatch());
     RETURN_IF_ERROR(Agree(communicator_, Prepare()));

@@ -1,4 +1,6 @@
 // The `mpi` backend: ranks as processes. Everything happens in MpiOwner's thread.
+#include "collectives/mpi_communicator.h"
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +16,7 @@ namespace {
 
 class MpiCommunicator : public OperationCommunicator {
  public:
-  explicit MpiCommunicator(double deadline_seconds) : owner_(deadline_seconds) {}
+  MpiCommunicator(MPI_Comm parent, double deadline_seconds) : owner_(parent, deadline_seconds) {}
 
   absl::Status WaitUntilUp() const { return owner_.WaitUntilUp(); }
 
@@ -33,16 +35,28 @@ class MpiCommunicator : public OperationCommunicator {
   MpiOwner owner_;
 };
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Communicator>> MakeMpiCommunicator(const CommunicatorOptions& options) {
+absl::StatusOr<std::unique_ptr<Communicator>> Make(MPI_Comm parent, const CommunicatorOptions& options) {
   if (!(options.deadline_seconds > 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("a deadline of ", options.deadline_seconds, " s; it must be more than zero"));
   }
-  auto communicator = std::make_unique<MpiCommunicator>(options.deadline_seconds);
+  auto communicator = std::make_unique<MpiCommunicator>(parent, options.deadline_seconds);
   RETURN_IF_ERROR(communicator->WaitUntilUp());
   return communicator;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Communicator>> MakeMpiCommunicator(const CommunicatorOptions& options) {
+  return Make(MPI_COMM_NULL, options);
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> MakeMpiCommunicator(MPI_Comm parent, const CommunicatorOptions& options) {
+  if (parent == MPI_COMM_NULL) {
+    return absl::InvalidArgumentError(
+        "MakeMpiCommunicator was given MPI_COMM_NULL; only members of a communicator call");
+  }
+  return Make(parent, options);
 }
 
 }  // namespace reprise

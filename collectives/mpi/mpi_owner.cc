@@ -23,8 +23,8 @@ constexpr auto kAbortPatience = std::chrono::seconds(2);
 
 }  // namespace
 
-MpiOwner::MpiOwner(double deadline_seconds)
-    : deadline_seconds_(deadline_seconds), watchdog_(deadline_seconds), thread_([this] { Run(); }) {}
+MpiOwner::MpiOwner(MPI_Comm parent, double deadline_seconds)
+    : parent_(parent), deadline_seconds_(deadline_seconds), watchdog_(deadline_seconds), thread_([this] { Run(); }) {}
 
 MpiOwner::~MpiOwner() {
   {
@@ -64,7 +64,7 @@ void MpiOwner::Abort(int exit_code) {
 void MpiOwner::Run() {
   prctl(PR_SET_TIMERSLACK, 1000UL);  // naps of 20 us, not of 70
   watchdog_.Guard("the start of MPI on all ranks");
-  const absl::Status status = world_.Initialise();
+  const absl::Status status = world_.Initialise(parent_);
   watchdog_.Release();
   if (status.ok()) {
     for (int i = 0; i < kSequenceCount; ++i) {
@@ -98,7 +98,7 @@ void MpiOwner::Serve() {
   int still = 0;
   while (true) {
     watchdog_.Guard("a call of MPI");
-    if (const int code = abort_code_.load(std::memory_order_relaxed); code >= 0) MPI_Abort(MPI_COMM_WORLD, code);
+    if (const int code = abort_code_.load(std::memory_order_relaxed); code >= 0) MPI_Abort(world_.communicator(), code);
     const bool moved = Turn(Sequence::kGather) | Turn(Sequence::kReduce);
     if (moved) {
       still = 0;

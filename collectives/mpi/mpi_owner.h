@@ -1,4 +1,4 @@
-// MpiOwner: the one thread that calls MPI, from its initialisation to its end.
+// MpiOwner: the one thread of Reprise that calls MPI, from its initialisation to its end.
 //
 // Other threads hand it operations; it starts the first of each sequence, moves both, and sleeps between tests, since
 // the cores belong to compute. The first failure finishes all that is pending and every later operation.
@@ -24,7 +24,8 @@ namespace reprise {
 
 class MpiOwner {
  public:
-  explicit MpiOwner(double deadline_seconds);
+  // `parent`: of a program that has initialised MPI; MPI_COMM_NULL: MPI is initialised and ended here.
+  MpiOwner(MPI_Comm parent, double deadline_seconds);
   // Ends MPI together with the other ranks; after a failure, at once and without them.
   ~MpiOwner();
   MpiOwner(const MpiOwner&) = delete;
@@ -64,6 +65,7 @@ class MpiOwner {
   void Pause(int turns_without_motion) const;
   bool Busy() const { return active_[0] || active_[1]; }
 
+  const MPI_Comm parent_;
   const double deadline_seconds_;
   Watchdog watchdog_;
   Completion up_;

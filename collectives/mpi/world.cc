@@ -38,14 +38,26 @@ ChunkBytes ChooseChunks(int size, int most_local, bool any_shared, bool any_mess
 
 }  // namespace
 
-absl::Status World::Initialise() {
+absl::Status World::Initialise(MPI_Comm parent) {
   Transport transport = Transport::kAutomatic;
   RETURN_IF_ERROR(ReadTransport(&transport));
+  RETURN_IF_ERROR(parent == MPI_COMM_NULL ? StartMpi() : Adopt(parent));
+  RETURN_IF_MPI_ERROR(MPI_Comm_rank(ranks_, &rank_));
+  RETURN_IF_MPI_ERROR(MPI_Comm_size(ranks_, &size_));
+  SetProcessRank(rank_);
+  RETURN_IF_ERROR(AgreeOnTransport(&transport));
+  RETURN_IF_ERROR(FindHosts());
+  RETURN_IF_ERROR(SplitByHost(transport));
+  RETURN_IF_ERROR(ShareMemory(transport));
+  return MakeExchanges();
+}
+
+absl::Status World::StartMpi() {
   int initialised = 0;
   MPI_Initialized(&initialised);
   if (initialised != 0) {
     return absl::InvalidArgumentError(
-        "MPI was initialised in this process before; there is one communicator a process");
+        "MPI was initialised in this process before; give MakeMpiCommunicator the communicator of its ranks");
   }
   int provided = 0;
   RETURN_IF_MPI_ERROR(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
@@ -53,14 +65,33 @@ absl::Status World::Initialise() {
   if (provided < MPI_THREAD_FUNNELED) {
     return absl::InvalidArgumentError("this MPI was built without threads; use one that gives MPI_THREAD_FUNNELED");
   }
-  RETURN_IF_MPI_ERROR(MPI_Comm_rank(MPI_COMM_WORLD, &rank_));
-  RETURN_IF_MPI_ERROR(MPI_Comm_size(MPI_COMM_WORLD, &size_));
-  SetProcessRank(rank_);
-  RETURN_IF_ERROR(AgreeOnTransport(&transport));
-  RETURN_IF_ERROR(FindHosts());
-  RETURN_IF_ERROR(SplitByHost(transport));
-  RETURN_IF_ERROR(ShareMemory(transport));
-  return MakeExchanges();
+  return absl::OkStatus();
+}
+
+absl::Status World::Adopt(MPI_Comm parent) {
+  int initialised = 0;
+  int finalised = 0;
+  MPI_Initialized(&initialised);
+  MPI_Finalized(&finalised);
+  if (initialised == 0 || finalised != 0) {
+    return absl::InvalidArgumentError("MPI is not initialised; call MPI_Init_thread before MakeMpiCommunicator");
+  }
+  int provided = 0;
+  RETURN_IF_MPI_ERROR(MPI_Query_thread(&provided));
+  if (provided < MPI_THREAD_SERIALIZED) {
+    return absl::InvalidArgumentError(
+        "MPI was initialised for one thread; call MPI_Init_thread with MPI_THREAD_MULTIPLE in place of MPI_Init");
+  }
+  int between_groups = 0;
+  RETURN_IF_MPI_ERROR(MPI_Comm_test_inter(parent, &between_groups));
+  if (between_groups != 0) {
+    return absl::InvalidArgumentError(
+        "ranks cannot train over an intercommunicator; merge it with MPI_Intercomm_merge");
+  }
+  owns_mpi_ = false;
+  RETURN_IF_MPI_ERROR(MPI_Comm_dup(parent, &ranks_));
+  RETURN_IF_MPI_ERROR(MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN));
+  return absl::OkStatus();
 }
 
 absl::Status World::ReadTransport(Transport* transport) {
@@ -85,7 +116,7 @@ absl::Status World::AgreeOnTransport(Transport* transport) const {
   // mpirun does not carry the environment to other hosts: any rank's choice is everyone's.
   const int mine = static_cast<int>(*transport);
   int least = mine;
-  RETURN_IF_MPI_ERROR(MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD));
+  RETURN_IF_MPI_ERROR(MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, ranks_));
   *transport = static_cast<Transport>(least);
   return absl::OkStatus();
 }
@@ -96,7 +127,7 @@ absl::Status World::FindHosts() {
   RETURN_IF_MPI_ERROR(MPI_Get_processor_name(name.data(), &length));
   std::vector<char> names(name.size() * static_cast<size_t>(size_));
   RETURN_IF_MPI_ERROR(MPI_Allgather(name.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, names.data(), MPI_MAX_PROCESSOR_NAME,
-                                    MPI_CHAR, MPI_COMM_WORLD));
+                                    MPI_CHAR, ranks_));
   for (size_t rank = 0; rank < static_cast<size_t>(size_); ++rank) {
     std::string host = names.data() + rank * name.size();
     if (std::find(hosts_.begin(), hosts_.end(), host) == hosts_.end()) hosts_.push_back(std::move(host));
@@ -105,7 +136,7 @@ absl::Status World::FindHosts() {
 }
 
 absl::Status World::SplitByHost(Transport transport) {
-  RETURN_IF_MPI_ERROR(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local_));
+  RETURN_IF_MPI_ERROR(MPI_Comm_split_type(ranks_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local_));
   if (transport == Transport::kMixed) {
     MPI_Comm pair = MPI_COMM_NULL;
     RETURN_IF_MPI_ERROR(MPI_Comm_split(local_, rank_ / 2, rank_, &pair));
@@ -139,10 +170,10 @@ absl::Status World::MakeExchanges() {
   has_messages_ = !far.empty();
   const std::array<int, 3> mine = {shared_ ? local_size() : 1, shared_ ? 1 : 0, has_messages_ ? 1 : 0};
   std::array<int, 3> most = mine;
-  RETURN_IF_MPI_ERROR(MPI_Allreduce(mine.data(), most.data(), 3, MPI_INT, MPI_MAX, MPI_COMM_WORLD));
+  RETURN_IF_MPI_ERROR(MPI_Allreduce(mine.data(), most.data(), 3, MPI_INT, MPI_MAX, ranks_));
   const ChunkBytes chunks = ChooseChunks(size_, most[0], most[1] != 0, most[2] != 0);
   for (size_t i = 0; i < kSequenceCount; ++i) {
-    RETURN_IF_MPI_ERROR(MPI_Comm_dup(MPI_COMM_WORLD, &lanes_[i]));
+    RETURN_IF_MPI_ERROR(MPI_Comm_dup(ranks_, &lanes_[i]));
     std::vector<std::unique_ptr<Link>> links;
     if (!far.empty()) {
       links.push_back(std::make_unique<MessageLink>(lanes_[i], far, std::max(chunks.same, chunks.scatter)));
@@ -164,7 +195,7 @@ absl::Status World::Finalise(std::chrono::duration<double> deadline) {
   // MPI_Finalize takes a whole core while it waits for the others: wait here, asleep, before it.
   const auto end = std::chrono::steady_clock::now() + deadline;
   MPI_Request barrier = MPI_REQUEST_NULL;
-  RETURN_IF_MPI_ERROR(MPI_Ibarrier(MPI_COMM_WORLD, &barrier));
+  RETURN_IF_MPI_ERROR(MPI_Ibarrier(ranks_, &barrier));
   for (int done = 0; done == 0;) {
     RETURN_IF_MPI_ERROR(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE));
     if (done != 0) break;
@@ -177,7 +208,8 @@ absl::Status World::Finalise(std::chrono::duration<double> deadline) {
   RETURN_IF_ERROR(memory_.Free());
   for (MPI_Comm& lane : lanes_) MPI_Comm_free(&lane);
   MPI_Comm_free(&local_);
-  return MpiStatus(MPI_Finalize(), "MPI_Finalize");
+  if (owns_mpi_) return MpiStatus(MPI_Finalize(), "MPI_Finalize");
+  return MpiStatus(MPI_Comm_free(&ranks_), "MPI_Comm_free");
 }
 
 }  // namespace reprise

@@ -1,4 +1,5 @@
-// World: MPI from its initialisation to its end, and what it tells of the ranks. Lives in the thread that owns MPI.
+// World: the ranks of a communicator, and MPI itself from its initialisation to its end where it is not the caller's.
+// Lives in the thread that owns MPI.
 //
 // REPRISE_MPI_TRANSPORT chooses how the ranks of a host exchange data: `shared` (memory; an error where it cannot be
 // had), `messages`, or for tests `mixed` (memory between neighbours, as if every two ranks were a host). Empty or not
@@ -26,12 +27,14 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // Collective over all processes of the job. InvalidArgument for a bad environment, Unavailable for MPI's errors.
-  absl::Status Initialise();
+  // Collective over `parent`, of a program that has initialised MPI; MPI_COMM_NULL: over all processes of the job,
+  // initialising MPI. InvalidArgument for a bad environment, Unavailable for MPI's errors.
+  absl::Status Initialise(MPI_Comm parent);
 
   // Collective. Waits for the other ranks in naps; DeadlineExceeded where they do not come.
   absl::Status Finalise(std::chrono::duration<double> deadline);
 
+  MPI_Comm communicator() const { return ranks_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
   int local_rank() const { return local_rank_; }
@@ -49,6 +52,8 @@ class World {
  private:
   enum class Transport : int { kMessages, kMixed, kShared, kAutomatic };
 
+  absl::Status StartMpi();
+  absl::Status Adopt(MPI_Comm parent);
   static absl::Status ReadTransport(Transport* transport);
   absl::Status AgreeOnTransport(Transport* transport) const;
   absl::Status FindHosts();
@@ -56,6 +61,8 @@ class World {
   absl::Status ShareMemory(Transport transport);
   absl::Status MakeExchanges();
 
+  MPI_Comm ranks_ = MPI_COMM_WORLD;  // all of them
+  bool owns_mpi_ = true;             // else the program does, and ranks_ is a duplicate of its communicator
   int rank_ = 0;
   int size_ = 1;
   int local_rank_ = 0;

@@ -15,12 +15,16 @@ std::map<std::string, GradientRule>& Rules() {
   return *rules;
 }
 
-// Marks what a gradient flows to: wanted inputs and all that is computed from them.
+bool IsInteger(const TensorType& type) { return type.dtype == DType::kInt32; }
+
+bool IsLoss(const TensorType& type) { return type.dtype == DType::kFloat64 && type.elements() == 1; }
+
+// Marks what a gradient flows to: wanted inputs and all that is computed from them, but no integers.
 std::vector<bool> MarkNeeds(const Graph& graph, bool boundary_needs_gradient, const std::vector<bool>& trained) {
   std::vector<bool> needs(graph.values.size(), false);
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
-    if (value.role == ValueRole::kBoundary) needs[i] = boundary_needs_gradient;
+    if (value.role == ValueRole::kBoundary) needs[i] = boundary_needs_gradient && !IsInteger(value.type);
     if (value.role == ValueRole::kParameter) {
       needs[i] = trained.empty() || trained[static_cast<size_t>(value.index)];
     }
@@ -28,7 +32,9 @@ std::vector<bool> MarkNeeds(const Graph& graph, bool boundary_needs_gradient, co
   for (const Node& node : graph.nodes) {
     const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
                                  [&](ValueId input) { return needs[static_cast<size_t>(input)]; });
-    for (const ValueId output : node.outputs) needs[static_cast<size_t>(output)] = any;
+    for (const ValueId output : node.outputs) {
+      needs[static_cast<size_t>(output)] = any && !IsInteger(graph.type(output));
+    }
   }
   return needs;
 }
@@ -83,7 +89,7 @@ DifferentiatedGraph Differentiate(const Graph& forward, bool boundary_needs_grad
   std::vector<std::pair<ValueId, ValueId>> seeds;
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     const ValueId output = graph.outputs[i];
-    if (graph.type(output).dtype == DType::kFloat64 && graph.type(output).elements() == 1) continue;  // the loss
+    if (IsLoss(graph.type(output)) || IsInteger(graph.type(output))) continue;
     seeds.emplace_back(output, graph.AddValue(graph.type(output), ValueRole::kGradient, static_cast<int32_t>(i)));
   }
   GradientBuilder builder(&graph, needs);
@@ -94,8 +100,8 @@ DifferentiatedGraph Differentiate(const Graph& forward, bool boundary_needs_grad
         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return builder.Needs(v); });
     // A loss has a gradient that stands nowhere. What nobody reads has none.
     const bool flows = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
-      return builder.Of(v) != kNoValue ||
-             std::find(graph.outputs.begin(), graph.outputs.end(), v) != graph.outputs.end();
+      const bool is_output = std::find(graph.outputs.begin(), graph.outputs.end(), v) != graph.outputs.end();
+      return builder.Of(v) != kNoValue || (is_output && IsLoss(graph.type(v)));
     });
     if (!wanted || !flows) continue;
     const auto rule = Rules().find(node.operation);

@@ -53,7 +53,8 @@ using GradientRule = std::function<void(GradientBuilder& builder, const Node& no
 bool RegisterGradient(const std::string& operation, GradientRule rule);
 
 // Appends the backward of `forward`. Gradients of the outputs are new values of role kGradient, except those of a loss
-// (f64[1]), whose gradient is one and stands nowhere. `trained`: which parameters want a gradient; empty: all.
+// (f64[1]), whose gradient is one and stands nowhere, and of integers, which have none. `trained`: which parameters
+// want a gradient; empty: all.
 DifferentiatedGraph Differentiate(const Graph& forward, bool boundary_needs_gradient, std::vector<bool> trained = {});
 
 }  // namespace reprise

@@ -121,8 +121,8 @@ class Block : public Module {
 // The chain. blocks.front() is the embedding, blocks.back() the head with the loss; those between are layers, to which
 // checkpointing policies apply. Parameters of the first and the last block form the root unit, each layer's its own.
 struct Model {
-  std::string name;
-  std::vector<std::shared_ptr<const Block>> blocks;
+  std::string name = {};
+  std::vector<std::shared_ptr<const Block>> blocks = {};
   int64_t vocabulary = 0;        // ids in the data must be below; 0: no tokens
   int64_t maximum_sequence = 0;  // 0: any
 

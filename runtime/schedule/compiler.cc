@@ -290,10 +290,31 @@ class Compiler {
     ValueItems& saved = saved_[static_cast<size_t>(step.block)];
     for (const ValueId v : GraphOf(step.block).routines.saved) items[v] = saved.at(v);
     RETURN_IF_ERROR(gradients_.Begin(step));
+    RETURN_IF_ERROR(ZeroMissingGradients(step, &items));
     RETURN_IF_ERROR(EmitBackwardRoutine(step, &items));
     EndBlock();
     saved.clear();
     gradients_.EmitReduce(step);
+    return absl::OkStatus();
+  }
+
+  // What the block behind does not read has a gradient of zero.
+  absl::Status ZeroMissingGradients(const ComputeStep& step, ValueItems* items) {
+    const ProgramGraph& graph = GraphOf(step.block);
+    for (const int32_t node : graph.routines.backward.nodes) {
+      for (const ValueId v : graph.block.graph.nodes[static_cast<size_t>(node)].inputs) {
+        const Value& value = graph.block.graph.values[static_cast<size_t>(v)];
+        if (value.role != ValueRole::kGradient) continue;
+        Operand& place = (*items)[v];
+        if (place.item >= 0) continue;
+        place = {builder_.AddItem(absl::StrCat(program_.blocks[static_cast<size_t>(step.block)].name, " zero gradient"),
+                                  value.type.bytes(), ItemKind::kTransient),
+                 0, 0};
+        Call call;
+        call.outputs.push_back(place);
+        RETURN_IF_ERROR(builder_.AddCall({"fill_zero", {}, {value.type}, {}}, std::move(call)));
+      }
+    }
     return absl::OkStatus();
   }
 

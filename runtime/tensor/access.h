@@ -88,6 +88,14 @@ bool RegisterReference(const std::string& operation) {
                         [](const KernelSpec& spec, const KernelOptions&) { return MakeReference<Function>(spec); });
 }
 
+// For an operation of one's own: the same plain loop for every kind of kernel.
+template <typename Function>
+bool RegisterPlainKernels(const std::string& operation) {
+  const auto factory = [](const KernelSpec& spec, const KernelOptions&) { return MakeReference<Function>(spec); };
+  return RegisterKernel(operation, KernelKind::kReference, factory) &&
+         RegisterKernel(operation, KernelKind::kCpu, factory);
+}
+
 }  // namespace reprise
 
 #endif  // REPRISE_RUNTIME_TENSOR_ACCESS_H_
