@@ -35,6 +35,7 @@ Json FromAnswers(const ModelConfig& config) {
 std::string ConfigJson(const ModelConfig& config, const std::string& model_type, const std::string& architecture) {
   Json json = Json::parse(config.text(), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) json = FromAnswers(config);
+  for (const auto& [key, value] : config.overrides()) json[key] = ToJson(value);
   if (!json.contains("architectures") && !architecture.empty()) json["architectures"] = {architecture};
   json["model_type"] = model_type;
   return absl::StrCat(json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace), "\n");

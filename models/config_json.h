@@ -8,8 +8,8 @@
 
 namespace reprise {
 
-// The text that it was read from, with every member that it had; else what the model asked for. Either way with the
-// model_type and the class that Transformers opens it with, if there is one.
+// The text that it was read from, with every member that it had; else what the model asked for. Either way with what
+// flags say in place of members, the model_type and the class that Transformers opens it with, if there is one.
 std::string ConfigJson(const ModelConfig& config, const std::string& model_type, const std::string& architecture);
 
 }  // namespace reprise

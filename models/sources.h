@@ -19,6 +19,7 @@ absl::Status RefuseUnknownKeys(const std::string& model, const ModelConfig& conf
 absl::StatusOr<ModelSource> BuildGpt2(ModelConfig& config, const ModelOptions& options);
 absl::StatusOr<ModelSource> BuildLlama(ModelConfig& config, const ModelOptions& options);
 absl::StatusOr<ModelSource> BuildQwen2(ModelConfig& config, const ModelOptions& options);
+absl::StatusOr<ModelSource> BuildVit(ModelConfig& config, const ModelOptions& options);
 
 }  // namespace reprise
 

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -118,6 +119,13 @@ class Block : public Module {
   virtual std::vector<Tensor> Forward(BlockTrace& trace, const std::vector<Tensor>& boundary) const = 0;
 };
 
+// What a model that reads images reads: square ones, and the class of each as its label.
+struct ImageInput {
+  int64_t channels = 3;
+  int64_t size = 224;   // pixels of a side
+  int64_t classes = 2;  // labels must be below
+};
+
 // The chain. blocks.front() is the embedding, blocks.back() the head with the loss; those between are layers, to which
 // checkpointing policies apply. Parameters of the first and the last block form the root unit, each layer's its own.
 struct Model {
@@ -125,6 +133,8 @@ struct Model {
   std::vector<std::shared_ptr<const Block>> blocks = {};
   int64_t vocabulary = 0;        // ids in the data must be below; 0: no tokens
   int64_t maximum_sequence = 0;  // 0: any
+  int64_t sequence_length = 0;   // rows of a sequence where the model has one length only; 0: the job says
+  std::optional<ImageInput> images = std::nullopt;  // in place of tokens
 
   int64_t layer_count() const { return static_cast<int64_t>(blocks.size()) - 2; }
 };

@@ -3,6 +3,7 @@
 #define REPRISE_RUNTIME_MODEL_CHECKPOINT_OPTIONS_H_
 
 #include <map>
+#include <set>
 #include <string>
 
 namespace reprise {
@@ -13,6 +14,8 @@ struct CheckpointOptions {
   // Other names of one weight, {"lm_head.weight", "transformer.wte.weight"} where the head is tied: the first may stand
   // in the file beside the second (it is ignored, as Transformers does), or in its place (it is read).
   std::map<std::string, std::string> tied = {};
+  // Tensors that may stand in the file and that the model has no use for: nothing is said of them.
+  std::set<std::string> unused = {};
 };
 
 }  // namespace reprise

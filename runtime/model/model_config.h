@@ -39,6 +39,10 @@ class ModelConfig {
   const std::string& source() const { return source_; }
   bool Has(const std::string& key) const;  // there, and not null
 
+  // A flag's value in place of what the file or its default says.
+  void Override(const std::string& key, const JsonScalar& value) { values_[key] = overrides_[key] = value; }
+  const FlatJson& overrides() const { return overrides_; }
+
   // Limits are inclusive. Number takes whole numbers too; Integer takes nothing with a point.
   absl::StatusOr<int64_t> Integer(const std::string& key, int64_t fallback, int64_t minimum, int64_t maximum);
   absl::StatusOr<double> Number(const std::string& key, double fallback, double minimum, double maximum);
@@ -60,6 +64,7 @@ class ModelConfig {
   std::string text_;
   std::set<std::string> read_;
   FlatJson answers_;
+  FlatJson overrides_;
 };
 
 }  // namespace reprise

@@ -17,6 +17,24 @@ std::string BlockName(const Model& model, size_t index) {
   return absl::StrCat("layer ", index - 1);
 }
 
+// Nothing is kept of the first block's forward, and its unit is not gathered for its backward: what that reads, it makes
+// again from the batch alone.
+void RemakeInBackward(const Graph& graph, BlockRoutines* routines) {
+  Routine& backward = routines->backward;
+  backward.nodes.insert(backward.nodes.begin(), routines->recompute.nodes.begin(), routines->recompute.nodes.end());
+  backward.flops += routines->recompute.flops;
+  routines->recompute = {};
+  routines->saved.clear();
+  for (const int32_t n : backward.nodes) {
+    const Node& node = graph.nodes[static_cast<size_t>(n)];
+    for (const ValueId input : node.inputs) {
+      REPRISE_CHECK(graph.values[static_cast<size_t>(input)].role != ValueRole::kParameter)
+          << "backward of the model's first block reads a parameter in " << node.operation
+          << "; the first block looks its input up, and what is computed further belongs in the block behind it";
+    }
+  }
+}
+
 std::shared_ptr<const ProgramGraph> Derive(const Graph& traced, bool training, bool first) {
   auto graph = std::make_shared<ProgramGraph>();
   if (training) {
@@ -26,6 +44,7 @@ std::shared_ptr<const ProgramGraph> Derive(const Graph& traced, bool training, b
     graph->block.forward_nodes = static_cast<int32_t>(graph->block.graph.nodes.size());
   }
   graph->routines = MakeRoutines(graph->block);
+  if (first && training) RemakeInBackward(graph->block.graph, &graph->routines);
   return graph;
 }
 

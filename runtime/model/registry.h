@@ -25,7 +25,8 @@
 namespace reprise {
 
 struct ModelOptions {
-  double dropout = 0;  // --dropout
+  double dropout = 0;      // --dropout
+  int64_t image_size = 0;  // --image_size: pixels of a side; 0: as the configuration has it
 };
 
 // A model, how its parameters are called in a Hugging Face folder beside their own names, and the config.json of such a

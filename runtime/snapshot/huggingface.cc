@@ -151,7 +151,8 @@ std::vector<std::string> HuggingFaceCheckpoint::Leftover(absl::Span<const Expect
   for (const auto& [other, kept] : options_.tied) wanted.insert(LocateUntied(other));
   std::vector<std::string> leftover;
   for (const auto& [name, place] : places_) {
-    if (wanted.count(&place) == 0 && !IsMaskBuffer(name, options_.prefix)) leftover.push_back(name);
+    if (wanted.count(&place) > 0 || options_.unused.count(name) > 0) continue;
+    if (!IsMaskBuffer(name, options_.prefix)) leftover.push_back(name);
   }
   return leftover;
 }

@@ -47,7 +47,7 @@ class HuggingFaceCheckpoint {
   absl::Status Check(absl::Span<const ExpectedTensor> expected) const;
 
   // Names of the tensors in the checkpoint that are none of `expected`, sorted; mask buffers of old GPT-2 files
-  // (h.N.attn.bias, h.N.attn.masked_bias) and the other names of tied weights are not among them.
+  // (h.N.attn.bias, h.N.attn.masked_bias), the other names of tied weights and options.unused are not among them.
   std::vector<std::string> Leftover(absl::Span<const ExpectedTensor> expected) const;
 
   // Equal for equal checkpoints, and most likely different for others: a checksum of the beginning of every tensor.
