@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -12,10 +13,16 @@ namespace {
 
 constexpr size_t kMaxDepth = 32;
 
+// Every value stands under its whole path, so a long name with many values inside would take far more than its text.
+constexpr size_t kMaxPathBytesPerByte = 64;
+constexpr size_t kFreePathBytes = 65536;
+
 // Receives the parser's events; every handler returns false to stop.
 class Flattener {
  public:
   using Json = nlohmann::json;
+
+  explicit Flattener(size_t text_bytes) : path_bytes_left_(kFreePathBytes + kMaxPathBytesPerByte * text_bytes) {}
 
   bool null() { return Put(JsonScalar()); }
   bool boolean(bool value) { return Put(value); }
@@ -29,8 +36,10 @@ class Flattener {
   bool binary(Json::binary_t& /*value*/) { return Fail("holds binary data"); }
   bool start_object(size_t /*count*/) { return Open(/*is_list=*/false); }
   bool key(std::string& name) {
-    levels_.back().name = std::move(name);
-    return true;
+    Level& level = levels_.back();
+    level.name = std::move(name);
+    if (level.names.insert(level.name).second) return true;
+    return Fail(absl::StrCat("holds '", path_, level.name, "' twice"));
   }
   bool end_object() { return Close(); }
   bool start_array(size_t /*count*/) { return levels_.empty() ? Fail("is not an object") : Open(/*is_list=*/true); }
@@ -46,8 +55,9 @@ class Flattener {
   struct Level {
     size_t prefix_bytes;  // of path_, up to and with the dot
     bool is_list;
-    int64_t index;      // of the next element of a list
-    std::string name;   // of the current member of an object
+    int64_t index;     // of the next element of a list
+    std::string name;  // of the current member of an object
+    std::set<std::string> names = {};
     bool empty = true;  // nothing stood in it so far
   };
 
@@ -65,9 +75,7 @@ class Flattener {
 
   bool Put(JsonScalar value) {
     if (levels_.empty()) return Fail("is not an object");
-    std::string path = Path();
-    if (values_.emplace(path, std::move(value)).second) return true;
-    return Fail(absl::StrCat("holds '", path, "' twice"));
+    return Keep(Path(), std::move(value));
   }
 
   bool Open(bool is_list) {
@@ -83,10 +91,17 @@ class Flattener {
     if (levels_.empty()) return true;
     const std::string path = path_.substr(0, path_.size() - 1);
     path_.resize(levels_.back().prefix_bytes);
-    if (!empty || values_.emplace(path, EmptyJson()).second) return true;
+    return empty ? Keep(path, EmptyJson()) : true;
+  }
+
+  bool Keep(const std::string& path, JsonScalar value) {
+    if (path.size() > path_bytes_left_) return Fail("puts too many values under long names");
+    path_bytes_left_ -= path.size();
+    if (values_.emplace(path, std::move(value)).second) return true;
     return Fail(absl::StrCat("holds '", path, "' twice"));
   }
 
+  size_t path_bytes_left_;
   std::vector<Level> levels_;
   std::string path_;
   std::string problem_;
@@ -96,7 +111,7 @@ class Flattener {
 }  // namespace
 
 absl::StatusOr<FlatJson> ParseFlatJson(absl::string_view text, const std::string& source) {
-  Flattener flattener;
+  Flattener flattener(text.size());
   std::string problem;
   try {
     if (nlohmann::json::sax_parse(text.begin(), text.end(), &flattener)) return flattener.Take();

@@ -41,10 +41,12 @@ absl::Status SetNumber(const std::string& path, const std::string& key, const to
   for (const auto& [name, number] : NumbersOf(hardware)) {
     names.push_back(name);
     if (name != key) continue;
-    if (!node.is_number()) {
+    const toml::value<int64_t>* integer = node.as_integer();
+    const toml::value<double>* real = node.as_floating_point();
+    if (integer == nullptr && real == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(place, key, " is not a number; give it as ", key, " = 1e9"));
     }
-    *number = *node.value<double>();
+    *number = integer != nullptr ? static_cast<double>(integer->get()) : real->get();
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(place, "unknown key '", key, "'", DidYouMean(key, names)));

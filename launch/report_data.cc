@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMostBlocks = 100'000;
+constexpr size_t kLongestLine = size_t{64} << 20;  // of a metrics file: JSON in memory takes many times its text
 
 // What is missing, or of another type, is empty: files of older versions are still shown.
 std::string Text(const Json& object, const char* key) {
@@ -153,6 +154,7 @@ absl::Status ReadMetricsText(absl::string_view text, const std::string& name, Re
     const absl::string_view line = text.substr(0, end);
     text.remove_prefix(whole ? end + 1 : text.size());
     if (line.empty()) continue;
+    if (line.size() > kLongestLine) return NoMetrics(name, number, "longer than any line of one");
     const Json json = Parse(line);
     if (!json.is_object()) {
       if (!whole && number > 1) break;

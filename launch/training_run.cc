@@ -188,7 +188,8 @@ class TrainingRun {
     }
     RETURN_IF_ERROR(checkpoint_->Check(expected_));
     leftover_ = checkpoint_->Leftover(expected_);
-    return absl::OkStatus();
+    rounded_ = checkpoint_->Rounded(expected_);
+    return checkpoint_->CheckTied(communicator_.rank(), communicator_.size());
   }
 
   // Only rank 0 writes.
@@ -228,6 +229,10 @@ class TrainingRun {
     if (!leftover_.empty()) {
       warnings_.push_back(absl::StrCat(c_.init, " holds ", leftover_.size(),
                                        " tensors that the model does not use, first ", leftover_.front()));
+    }
+    if (!rounded_.empty()) {
+      absl::StrAppend(&text, "\nnote: ", c_.init, " holds ", rounded_.size(),
+                      " tensors in F64, rounded to the nearest float32, first ", rounded_.front());
     }
     for (const std::string& warning : warnings_) absl::StrAppend(&text, "\nwarning: ", warning);
     return text;
@@ -349,7 +354,8 @@ class TrainingRun {
   std::optional<ValidationBatches> validation_batches_;
   std::unique_ptr<HuggingFaceCheckpoint> checkpoint_;
   std::vector<ExpectedTensor> expected_;  // of checkpoint_
-  std::vector<std::string> leftover_;
+  std::vector<std::string> leftover_;     // tensors that the model does not use
+  std::vector<std::string> rounded_;      // in F64
   LearningRateSettings rate_;
   int64_t steps_ = 0;
   CoreShare share_;  // of the host's cores

@@ -10,7 +10,8 @@
 namespace reprise {
 namespace {
 
-using Json = nlohmann::ordered_json;
+// Sorted by key, as Transformers writes them; an ordered one would take time quadratic in the keys.
+using Json = nlohmann::json;
 
 Json ToJson(const JsonScalar& value) {
   if (const bool* flag = std::get_if<bool>(&value)) return *flag;

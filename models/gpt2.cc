@@ -149,10 +149,12 @@ absl::Status Validate(const Gpt2Config& c) {
     return absl::InvalidArgumentError(absl::StrCat("model_config: n_head=", c.n_head, " does not divide n_embd=",
                                                    c.n_embd, "; choose a number of heads that does"));
   }
-  if (!(c.layer_norm_epsilon > 0) || !(c.initializer_range >= 0) || !std::isfinite(c.initializer_range)) {
-    return absl::InvalidArgumentError(
-        "model_config: layer_norm_epsilon must be above 0 and initializer_range not below 0");
-  }
+  const auto width = static_cast<double>(c.n_embd);
+  RETURN_IF_ERROR(CheckParameterCount(
+      width * (static_cast<double>(c.vocab_size) + static_cast<double>(c.n_positions) +
+               static_cast<double>(c.n_layer) * (4 * width + 2 * static_cast<double>(c.mlp_width())))));
+  RETURN_IF_ERROR(CheckNumber("layer_norm_epsilon", c.layer_norm_epsilon, kSmallestEpsilon, 1));
+  RETURN_IF_ERROR(CheckNumber("initializer_range", c.initializer_range, 0, kLargestDeviation));
   return CheckDropout(c.dropout);
 }
 

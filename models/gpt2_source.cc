@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "models/gpt2.h"
+#include "models/sizes.h"
 #include "models/sources.h"
 
 namespace reprise {
@@ -36,11 +37,12 @@ absl::StatusOr<ModelSource> BuildGpt2(ModelConfig& config, const ModelOptions& o
   ASSIGN_OR_RETURN(c.vocab_size, config.Integer("vocab_size", c.vocab_size, 1, kMaximumSize));
   ASSIGN_OR_RETURN(c.n_positions, config.Integer("n_positions", c.n_positions, 1, kMaximumSize));
   ASSIGN_OR_RETURN(c.n_embd, config.Integer("n_embd", c.n_embd, 1, kMaximumSize));
-  ASSIGN_OR_RETURN(c.n_layer, config.Integer("n_layer", c.n_layer, 1, 100000));
+  ASSIGN_OR_RETURN(c.n_layer, config.Integer("n_layer", c.n_layer, 1, kMostLayers));
   ASSIGN_OR_RETURN(c.n_head, config.Integer("n_head", c.n_head, 1, kMaximumSize));
   ASSIGN_OR_RETURN(c.n_inner, config.Integer("n_inner", 0, 1, kMaximumSize));
-  ASSIGN_OR_RETURN(c.layer_norm_epsilon, config.Number("layer_norm_epsilon", c.layer_norm_epsilon, 1e-30, 1));
-  ASSIGN_OR_RETURN(c.initializer_range, config.Number("initializer_range", c.initializer_range, 0, 1e6));
+  ASSIGN_OR_RETURN(c.layer_norm_epsilon,
+                   config.Number("layer_norm_epsilon", c.layer_norm_epsilon, kSmallestEpsilon, 1));
+  ASSIGN_OR_RETURN(c.initializer_range, config.Number("initializer_range", c.initializer_range, 0, kLargestDeviation));
   RETURN_IF_ERROR(RefuseOtherFunctions(config));
   // Before the sizes are judged: a mistyped n_head would leave its default to be blamed.
   RETURN_IF_ERROR(RefuseUnknownKeys("gpt2", config));

@@ -13,6 +13,8 @@
 namespace reprise {
 namespace {
 
+constexpr int64_t kLargestHead = 65536;  // a table of rotations holds this many numbers a position
+
 class LlamaNorm : public Module {
  public:
   LlamaNorm(const Module& parent, const std::string& name, const LlamaConfig& c)
@@ -157,6 +159,30 @@ class LlamaHead : public Block {
   std::optional<Parameter> weight_;
 };
 
+absl::Status CheckRotary(const RotaryOptions& rotary) {
+  RETURN_IF_ERROR(CheckNumber("rope_theta", rotary.theta, 1, LlamaConfig::kLargestTheta));
+  if (rotary.scaling != RotaryScaling::kLlama3) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckNumber("factor", rotary.factor, 1, LlamaConfig::kLargestFactor));
+  RETURN_IF_ERROR(CheckNumber("low_freq_factor", rotary.low_frequency_factor, LlamaConfig::kSmallestFactor,
+                              LlamaConfig::kLargestFactor));
+  RETURN_IF_ERROR(CheckNumber("high_freq_factor", rotary.high_frequency_factor, LlamaConfig::kSmallestFactor,
+                              LlamaConfig::kLargestFactor));
+  if (rotary.high_frequency_factor <= rotary.low_frequency_factor) {
+    return absl::InvalidArgumentError(absl::StrCat("model_config: high_freq_factor=", rotary.high_frequency_factor,
+                                                   " is not above low_freq_factor=", rotary.low_frequency_factor));
+  }
+  return CheckSizes({{"original_max_position_embeddings", rotary.original_length}});
+}
+
+// Of all matrices.
+double ParameterCount(const LlamaConfig& c) {
+  const auto width = static_cast<double>(c.hidden_size);
+  const auto heads = static_cast<double>(2 * c.num_attention_heads + 2 * c.key_value_heads());
+  const double layer = heads * static_cast<double>(c.head_size()) + 3 * static_cast<double>(c.intermediate_size);
+  const double tables = static_cast<double>(c.vocab_size) * (c.tie_word_embeddings ? 1 : 2);
+  return width * (tables + static_cast<double>(c.num_hidden_layers) * layer);
+}
+
 }  // namespace
 
 absl::Status Validate(const LlamaConfig& c) {
@@ -177,10 +203,18 @@ absl::Status Validate(const LlamaConfig& c) {
                                                    " does not divide num_attention_heads=", c.num_attention_heads,
                                                    "; choose a number that does"));
   }
+  if (c.head_size() > kLargestHead) {
+    return absl::InvalidArgumentError(absl::StrCat("model_config: heads of size ", c.head_size(), " are beyond ",
+                                                   kLargestHead, "; choose more heads or a smaller head_dim"));
+  }
+  RETURN_IF_ERROR(CheckParameterCount(ParameterCount(c)));
   if (c.head_size() % 2 != 0 || c.head_size() < 2) {
     return absl::InvalidArgumentError(absl::StrCat("model_config: heads of size ", c.head_size(),
                                                    " cannot rotate in pairs; choose an even head_dim"));
   }
+  RETURN_IF_ERROR(CheckNumber("rms_norm_eps", c.rms_norm_eps, kSmallestEpsilon, 1));
+  RETURN_IF_ERROR(CheckNumber("initializer_range", c.initializer_range, 0, kLargestDeviation));
+  RETURN_IF_ERROR(CheckRotary(c.rotary));
   return CheckDropout(c.dropout);
 }
 

@@ -32,11 +32,15 @@ struct LlamaConfig {
   RotaryOptions rotary = {};  // theta and scaling; heads and length are set for each use
   double dropout = 0;         // on attention probabilities
 
+  // Limits of the numbers of `rotary`.
+  static constexpr double kLargestTheta = 1e12, kSmallestFactor = 1e-6, kLargestFactor = 1e6;
+
   int64_t key_value_heads() const { return num_key_value_heads > 0 ? num_key_value_heads : num_attention_heads; }
   int64_t head_size() const { return head_dim > 0 ? head_dim : hidden_size / num_attention_heads; }
 };
 
-// InvalidArgument where sizes are not positive or do not divide as they must.
+// InvalidArgument where sizes are not positive or do not divide as they must, and where a number is not finite or is
+// outside its limits.
 absl::Status Validate(const LlamaConfig& config);
 
 Model Llama(const LlamaConfig& config);

@@ -7,12 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "models/llama.h"
+#include "models/sizes.h"
 #include "models/sources.h"
 
 namespace reprise {
 namespace {
-
-constexpr double kLargestTheta = 1e12;
 
 // Where the settings of rotary positions stand, and how the method is called there.
 struct RotaryKeys {
@@ -30,14 +29,18 @@ absl::StatusOr<RotaryOptions> ReadRotary(ModelConfig& config, int64_t positions)
   RotaryOptions rotary;
   const RotaryKeys keys = FindRotary(config);
   const char* theta = config.Has("rope_parameters.rope_theta") ? "rope_parameters.rope_theta" : "rope_theta";
-  ASSIGN_OR_RETURN(rotary.theta, config.Number(theta, 10000, 1, kLargestTheta));
+  ASSIGN_OR_RETURN(rotary.theta, config.Number(theta, 10000, 1, LlamaConfig::kLargestTheta));
   ASSIGN_OR_RETURN(const std::string type, config.Text(keys.type, "default"));
   if (type == "default") return rotary;
   if (type != "llama3") return config.Refuse(keys.type, "be default or llama3");
   rotary.scaling = RotaryScaling::kLlama3;
-  ASSIGN_OR_RETURN(rotary.factor, config.Number(keys.group + "factor", 8, 1, 1e6));
-  ASSIGN_OR_RETURN(rotary.low_frequency_factor, config.Number(keys.group + "low_freq_factor", 1, 1e-6, 1e6));
-  ASSIGN_OR_RETURN(rotary.high_frequency_factor, config.Number(keys.group + "high_freq_factor", 4, 1e-6, 1e6));
+  ASSIGN_OR_RETURN(rotary.factor, config.Number(keys.group + "factor", 8, 1, LlamaConfig::kLargestFactor));
+  ASSIGN_OR_RETURN(
+      rotary.low_frequency_factor,
+      config.Number(keys.group + "low_freq_factor", 1, LlamaConfig::kSmallestFactor, LlamaConfig::kLargestFactor));
+  ASSIGN_OR_RETURN(
+      rotary.high_frequency_factor,
+      config.Number(keys.group + "high_freq_factor", 4, LlamaConfig::kSmallestFactor, LlamaConfig::kLargestFactor));
   if (rotary.high_frequency_factor <= rotary.low_frequency_factor) {
     return config.Refuse(keys.group + "high_freq_factor", "be above low_freq_factor");
   }
@@ -67,15 +70,16 @@ absl::Status ReadSizes(ModelConfig& config, LlamaConfig* c) {
   ASSIGN_OR_RETURN(c->vocab_size, config.Integer("vocab_size", c->vocab_size, 1, kMaximumSize));
   ASSIGN_OR_RETURN(c->hidden_size, config.Integer("hidden_size", c->hidden_size, 1, kMaximumSize));
   ASSIGN_OR_RETURN(c->intermediate_size, config.Integer("intermediate_size", c->intermediate_size, 1, kMaximumSize));
-  ASSIGN_OR_RETURN(c->num_hidden_layers, config.Integer("num_hidden_layers", c->num_hidden_layers, 1, 100000));
+  ASSIGN_OR_RETURN(c->num_hidden_layers, config.Integer("num_hidden_layers", c->num_hidden_layers, 1, kMostLayers));
   ASSIGN_OR_RETURN(c->num_attention_heads,
                    config.Integer("num_attention_heads", c->num_attention_heads, 1, kMaximumSize));
   ASSIGN_OR_RETURN(c->num_key_value_heads, config.Integer("num_key_value_heads", 0, 1, kMaximumSize));
   ASSIGN_OR_RETURN(c->head_dim, config.Integer("head_dim", 0, 1, kMaximumSize));
   ASSIGN_OR_RETURN(c->max_position_embeddings,
                    config.Integer("max_position_embeddings", c->max_position_embeddings, 1, kMaximumSize));
-  ASSIGN_OR_RETURN(c->rms_norm_eps, config.Number("rms_norm_eps", c->rms_norm_eps, 1e-30, 1));
-  ASSIGN_OR_RETURN(c->initializer_range, config.Number("initializer_range", c->initializer_range, 0, 1e6));
+  ASSIGN_OR_RETURN(c->rms_norm_eps, config.Number("rms_norm_eps", c->rms_norm_eps, kSmallestEpsilon, 1));
+  ASSIGN_OR_RETURN(c->initializer_range,
+                   config.Number("initializer_range", c->initializer_range, 0, kLargestDeviation));
   ASSIGN_OR_RETURN(c->tie_word_embeddings, config.Flag("tie_word_embeddings", false));
   ASSIGN_OR_RETURN(c->rotary, ReadRotary(config, c->max_position_embeddings));
   return RefuseOtherFunctions(config);

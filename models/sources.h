@@ -12,6 +12,7 @@
 namespace reprise {
 
 inline constexpr int64_t kMaximumSize = int64_t{1} << 31;  // of any number of a configuration
+inline constexpr int64_t kMostLayers = 10000;
 
 // A config.json holds much that no model here reads; a flag does not. Call when all keys have been asked for.
 absl::Status RefuseUnknownKeys(const std::string& model, const ModelConfig& config);

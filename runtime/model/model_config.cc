@@ -7,6 +7,17 @@
 #include "base/status_macros.h"
 
 namespace reprise {
+namespace {
+
+// As a message shows it: the beginning of what is long.
+std::string Shown(const JsonScalar& value) {
+  constexpr size_t kMostBytes = 100;
+  const std::string text = FormatScalar(value);
+  return text.size() <= kMostBytes ? text : absl::StrCat(text.substr(0, kMostBytes), "...");
+}
+
+}  // namespace
+
 bool ModelConfig::Has(const std::string& key) const {
   const auto found = values_.find(key);
   return found != values_.end() && !std::holds_alternative<std::monostate>(found->second);
@@ -17,16 +28,23 @@ absl::StatusOr<const JsonScalar*> ModelConfig::Ask(const std::string& key) {
   const std::string inside = key + ".";
   const auto nested = values_.lower_bound(inside);
   if (nested != values_.end() && absl::StartsWith(nested->first, inside)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(key, " is a list or an object in ", source_, "; it must be one value"));
+    return BadValue(absl::StrCat(key, " is a list or an object in ", source_, "; it must be one value"));
   }
   return Has(key) ? &values_.find(key)->second : nullptr;
 }
 
 absl::Status ModelConfig::Refuse(const std::string& key, absl::string_view what) const {
   const auto found = values_.find(key);
-  const std::string value = found == values_.end() ? "not given" : FormatScalar(found->second);
+  const std::string value = found == values_.end() ? "not given" : Shown(found->second);
   return absl::InvalidArgumentError(absl::StrCat(key, " is ", value, " in ", source_, "; it must ", what));
+}
+
+absl::Status ModelConfig::BadValue(absl::string_view sentence) const {
+  return text_.empty() ? absl::InvalidArgumentError(sentence) : absl::DataLossError(sentence);
+}
+
+absl::Status ModelConfig::RefuseValue(const std::string& key, absl::string_view what) const {
+  return BadValue(Refuse(key, what).message());
 }
 
 absl::StatusOr<int64_t> ModelConfig::Integer(const std::string& key, int64_t fallback, int64_t minimum,
@@ -38,7 +56,7 @@ absl::StatusOr<int64_t> ModelConfig::Integer(const std::string& key, int64_t fal
   }
   const auto* integer = std::get_if<int64_t>(value);
   if (integer == nullptr || *integer < minimum || *integer > maximum) {
-    return Refuse(key, absl::StrCat("be a whole number from ", minimum, " to ", maximum));
+    return RefuseValue(key, absl::StrCat("be a whole number from ", minimum, " to ", maximum));
   }
   answers_[key] = *integer;
   return *integer;
@@ -55,7 +73,7 @@ absl::StatusOr<double> ModelConfig::Number(const std::string& key, double fallba
   const double result = integer != nullptr ? static_cast<double>(*integer) : number != nullptr ? *number : 0.0;
   // Written so that a NaN fails.
   if ((integer == nullptr && number == nullptr) || !(result >= minimum && result <= maximum)) {
-    return Refuse(key, absl::StrCat("be a number from ", minimum, " to ", maximum));
+    return RefuseValue(key, absl::StrCat("be a number from ", minimum, " to ", maximum));
   }
   answers_[key] = result;
   return result;
@@ -68,7 +86,7 @@ absl::StatusOr<bool> ModelConfig::Flag(const std::string& key, bool fallback) {
     answers_[key] = *flag;
     return *flag;
   }
-  return Refuse(key, "be true or false");
+  return RefuseValue(key, "be true or false");
 }
 
 absl::StatusOr<std::string> ModelConfig::Text(const std::string& key, const std::string& fallback) {
@@ -78,7 +96,7 @@ absl::StatusOr<std::string> ModelConfig::Text(const std::string& key, const std:
     answers_[key] = *text;
     return *text;
   }
-  return Refuse(key, "be text");
+  return RefuseValue(key, "be text");
 }
 
 std::vector<std::string> ModelConfig::UnreadKeys() const {

@@ -6,7 +6,7 @@
 //   config.UnreadKeys();   // what nobody asked for: typing errors, if it came from the command line
 //
 // A key that is missing or null has its fallback. A value of the wrong type or outside its range is refused in one
-// sentence with key and value (InvalidArgument).
+// sentence with key and value: DataLoss where it stands in a file, InvalidArgument where it was given by hand.
 // For one thread: it remembers what was asked.
 #ifndef REPRISE_RUNTIME_MODEL_MODEL_CONFIG_H_
 #define REPRISE_RUNTIME_MODEL_MODEL_CONFIG_H_
@@ -49,7 +49,8 @@ class ModelConfig {
   absl::StatusOr<bool> Flag(const std::string& key, bool fallback);
   absl::StatusOr<std::string> Text(const std::string& key, const std::string& fallback);
 
-  // "n_head is 7 in config.json; it must divide n_embd": for a check of the model's own.
+  // "n_head is 7 in config.json; it must divide n_embd": for a check of the model's own, of a value that may be right
+  // elsewhere. InvalidArgument.
   absl::Status Refuse(const std::string& key, absl::string_view what) const;
 
   std::vector<std::string> UnreadKeys() const;
@@ -58,6 +59,8 @@ class ModelConfig {
  private:
   // The value, or null where the fallback stands. A list or an object is a value of the wrong type.
   absl::StatusOr<const JsonScalar*> Ask(const std::string& key);
+  absl::Status BadValue(absl::string_view sentence) const;
+  absl::Status RefuseValue(const std::string& key, absl::string_view what) const;
 
   FlatJson values_;
   std::string source_ = "the default configuration";

@@ -15,7 +15,8 @@
 namespace reprise {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;  // in the order of the fields; its reading would be quadratic in them
+using Json = nlohmann::json;
 
 constexpr const char* kKeepNames[] = {"everything", "set", "boundary"};  // by Keep
 
@@ -69,16 +70,16 @@ void VisitProfile(P& p, Visit visit) {
 
 // --- To JSON ---------------------------------------------------------------------------------------------------------
 
-Json ToJson(const OptionProfile& option);
-Json ToJson(const BlockProfile& block);
-Json ToJson(Keep keep) { return kKeepNames[static_cast<size_t>(keep)]; }
-Json ToJson(const std::string& text) { return text; }
-Json ToJson(int64_t number) { return number; }
-Json ToJson(int32_t number) { return number; }
-Json ToJson(bool value) { return value; }
+OrderedJson ToJson(const OptionProfile& option);
+OrderedJson ToJson(const BlockProfile& block);
+OrderedJson ToJson(Keep keep) { return kKeepNames[static_cast<size_t>(keep)]; }
+OrderedJson ToJson(const std::string& text) { return text; }
+OrderedJson ToJson(int64_t number) { return number; }
+OrderedJson ToJson(int32_t number) { return number; }
+OrderedJson ToJson(bool value) { return value; }
 
-Json ToJson(const std::array<int64_t, kStreamCount>& by_stream) {
-  Json json = Json::object();
+OrderedJson ToJson(const std::array<int64_t, kStreamCount>& by_stream) {
+  OrderedJson json = OrderedJson::object();
   for (const Stream stream : kAllStreams) {
     if (stream != Stream::kCompute) json[StreamName(stream)] = by_stream[static_cast<size_t>(stream)];
   }
@@ -86,20 +87,20 @@ Json ToJson(const std::array<int64_t, kStreamCount>& by_stream) {
 }
 
 template <typename T>
-Json ToJson(const std::vector<T>& list) {
-  Json json = Json::array();
+OrderedJson ToJson(const std::vector<T>& list) {
+  OrderedJson json = OrderedJson::array();
   for (const T& element : list) json.push_back(ToJson(element));
   return json;
 }
 
-Json ToJson(const OptionProfile& option) {
-  Json json;
+OrderedJson ToJson(const OptionProfile& option) {
+  OrderedJson json;
   VisitOption(option, [&](const char* name, const auto& value) { json[name] = ToJson(value); });
   return json;
 }
 
-Json ToJson(const BlockProfile& block) {
-  Json json;
+OrderedJson ToJson(const BlockProfile& block) {
+  OrderedJson json;
   VisitBlock(block, [&](const char* name, const auto& value) { json[name] = ToJson(value); });
   return json;
 }
@@ -194,9 +195,11 @@ absl::Status Read(const Json& json, const std::string& place, OptionProfile* opt
 template <typename T>
 absl::Status Read(const Json& json, const std::string& place, std::vector<T>* list) {
   if (!json.is_array()) return Wrong(place, "an array");
-  list->resize(json.size());
-  for (size_t i = 0; i < json.size(); ++i)
-    RETURN_IF_ERROR(Read(json[i], absl::StrCat(place, "[", i, "]"), &(*list)[i]));
+  list->clear();
+  for (const Json& element : json) {  // room only for what has been read: an element takes far more than a wrong one
+    list->emplace_back();
+    RETURN_IF_ERROR(Read(element, absl::StrCat(place, "[", list->size() - 1, "]"), &list->back()));
+  }
   return absl::OkStatus();
 }
 
@@ -207,10 +210,10 @@ absl::Status Read(const Json& json, const std::string& place, BlockProfile* bloc
 }  // namespace
 
 std::string ProfileToJson(const Profile& profile) {
-  Json json;
+  OrderedJson json;
   json["version"] = kProfileVersion;
   VisitProfile(profile, [&](const char* name, const auto& value) { json[name] = ToJson(value); });
-  return absl::StrCat(json.dump(1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace), "\n");
+  return absl::StrCat(json.dump(1, ' ', /*ensure_ascii=*/false, OrderedJson::error_handler_t::replace), "\n");
 }
 
 absl::StatusOr<Profile> ProfileFromJson(absl::string_view text) {

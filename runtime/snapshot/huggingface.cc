@@ -3,6 +3,8 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -23,15 +25,28 @@ constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
 constexpr char kWeightMap[] = "weight_map.";
 constexpr int64_t kMaxIndexBytes = 64 << 20;
-constexpr size_t kMostNamed = 3;  // in one message
+constexpr size_t kMostNamed = 3;             // in one message
+constexpr int64_t kComparedElements = 4096;  // at once, on the stack
 
-// The causal mask that old GPT-2 files hold as a buffer beside the weights.
-bool IsMaskBuffer(absl::string_view name, absl::string_view prefix) {
+// What follows from the configuration and stands in files all the same: the causal mask of old GPT-2 files, and the
+// frequencies of old Llama files, of each layer or of the model.
+bool IsBuffer(absl::string_view name, absl::string_view prefix) {
   if (absl::StartsWith(name, prefix)) name.remove_prefix(prefix.size());
+  if (name == "rotary_emb.inv_freq" || absl::EndsWith(name, ".rotary_emb.inv_freq")) return true;
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '.');
   return parts.size() == 4 && parts[0] == "h" && !parts[1].empty() &&
          std::all_of(parts[1].begin(), parts[1].end(), absl::ascii_isdigit) && parts[2] == "attn" &&
          (parts[3] == "bias" || parts[3] == "masked_bias");
+}
+
+// Of a file in the same folder.
+bool IsFileName(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+bool IsFloat(StoredType type) {
+  return type == StoredType::kF32 || type == StoredType::kF16 || type == StoredType::kBF16 || type == StoredType::kF64;
 }
 
 absl::Status NoCheckpoint(Storage& storage, const std::string& folder) {
@@ -79,7 +94,7 @@ absl::Status HuggingFaceCheckpoint::OpenIndex(Storage& storage, const std::strin
     if (!absl::StartsWith(key, kWeightMap)) continue;
     const std::string name = key.substr(sizeof(kWeightMap) - 1);
     const auto* part = std::get_if<std::string>(&value);
-    if (part == nullptr || part->empty() || absl::StrContains(*part, '/')) {
+    if (part == nullptr || !IsFileName(*part)) {
       return absl::DataLossError(absl::StrCat(path, " says that tensor '", name, "' is in ", FormatScalar(value),
                                               ", which is not the name of a file beside it; get the index again"));
     }
@@ -135,6 +150,9 @@ absl::Status HuggingFaceCheckpoint::Check(absl::Span<const ExpectedTensor> expec
     } else if (place->tensor->shape != want.shape) {
       problems.push_back(absl::StrCat("'", want.name, "' has shape ", FormatShape(place->tensor->shape), " in ",
                                       place->file->path(), " and ", FormatShape(want.shape), " in the model"));
+    } else if (!IsFloat(place->tensor->type)) {
+      problems.push_back(absl::StrCat("'", want.name, "' is ", StoredTypeName(place->tensor->type), " in ",
+                                      place->file->path(), ", which is none of F32, F16, BF16 and F64"));
     }
   }
   if (problems.empty()) return absl::OkStatus();
@@ -145,6 +163,51 @@ absl::Status HuggingFaceCheckpoint::Check(absl::Span<const ExpectedTensor> expec
                                           "; check --model and --model_config against its config.json"));
 }
 
+absl::Status HuggingFaceCheckpoint::CheckTied(int64_t part, int64_t parts) const {
+  for (const auto& [name, kept_name] : options_.tied) {
+    const Place* other = LocateUntied(name);
+    const Place* kept = LocateUntied(kept_name);
+    if (other != nullptr && kept != nullptr) RETURN_IF_ERROR(CheckSame(*other, *kept, part, parts));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HuggingFaceCheckpoint::CheckSame(const Place& other, const Place& kept, int64_t part,
+                                              int64_t parts) const {
+  const auto differ = [&](const std::string& where) {
+    return absl::DataLossError(absl::StrCat(other.file->path(), ": '", other.tensor->name, "' differs from '",
+                                            kept.tensor->name, "' ", where,
+                                            ", but the configuration ties them; set tie_word_embeddings to false, or "
+                                            "save the model again"));
+  };
+  if (other.tensor->shape != kept.tensor->shape) return differ("in its shape");
+  std::array<float, kComparedElements> a;
+  std::array<float, kComparedElements> b;
+  const int64_t blocks = (kept.tensor->elements + kComparedElements - 1) / kComparedElements;
+  for (int64_t block = part; block < blocks; block += parts) {
+    const int64_t first = block * kComparedElements;
+    const auto count = static_cast<size_t>(std::min(kComparedElements, kept.tensor->elements - first));
+    RETURN_IF_ERROR(kept.file->Read(kept.tensor->name, first, absl::MakeSpan(a.data(), count)));
+    RETURN_IF_ERROR(other.file->Read(other.tensor->name, first, absl::MakeSpan(b.data(), count)));
+    if (std::memcmp(a.data(), b.data(), count * sizeof(float)) == 0) continue;
+    size_t at = 0;
+    while (std::memcmp(&a[at], &b[at], sizeof(float)) == 0) ++at;
+    return differ(absl::StrCat("at its element ", first + static_cast<int64_t>(at)));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> HuggingFaceCheckpoint::Rounded(absl::Span<const ExpectedTensor> expected) const {
+  std::vector<std::string> names;
+  for (const ExpectedTensor& want : expected) {
+    if (const StoredTensor* tensor = Find(want.name); tensor != nullptr && tensor->type == StoredType::kF64) {
+      names.push_back(want.name);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 std::vector<std::string> HuggingFaceCheckpoint::Leftover(absl::Span<const ExpectedTensor> expected) const {
   std::set<const Place*> wanted;
   for (const ExpectedTensor& want : expected) wanted.insert(Locate(want.name));
@@ -152,7 +215,7 @@ std::vector<std::string> HuggingFaceCheckpoint::Leftover(absl::Span<const Expect
   std::vector<std::string> leftover;
   for (const auto& [name, place] : places_) {
     if (wanted.count(&place) > 0 || options_.unused.count(name) > 0) continue;
-    if (!IsMaskBuffer(name, options_.prefix)) leftover.push_back(name);
+    if (!IsBuffer(name, options_.prefix)) leftover.push_back(name);
   }
   return leftover;
 }

@@ -42,12 +42,20 @@ class HuggingFaceCheckpoint {
   // nullptr: not there under any of its names.
   const StoredTensor* Find(const std::string& name) const;
 
-  // Every tensor is there and has its shape; otherwise one error that names the first few that don't and counts the
-  // rest.
+  // Every tensor is there, in floats and with its shape; otherwise one error that names the first few that aren't and
+  // counts the rest.
   absl::Status Check(absl::Span<const ExpectedTensor> expected) const;
 
-  // Names of the tensors in the checkpoint that are none of `expected`, sorted; mask buffers of old GPT-2 files
-  // (h.N.attn.bias, h.N.attn.masked_bias), the other names of tied weights and options.unused are not among them.
+  // Where a tied weight stands under both its names, they hold the same bits. Reads both whole: ranks share the work,
+  // this one looks at part `part` of `parts`.
+  absl::Status CheckTied(int64_t part, int64_t parts) const;
+
+  // Names of those of `expected` that are stored in F64 and lose digits when they are read, sorted.
+  std::vector<std::string> Rounded(absl::Span<const ExpectedTensor> expected) const;
+
+  // Names of the tensors in the checkpoint that are none of `expected`, sorted; what Transformers keeps or kept beside
+  // the weights (masks of GPT-2: h.N.attn.bias, h.N.attn.masked_bias; frequencies of Llama: rotary_emb.inv_freq), the
+  // other names of tied weights and options.unused are not among them.
   std::vector<std::string> Leftover(absl::Span<const ExpectedTensor> expected) const;
 
   // Equal for equal checkpoints, and most likely different for others: a checksum of the beginning of every tensor.
@@ -70,6 +78,7 @@ class HuggingFaceCheckpoint {
   absl::Status OpenIndex(Storage& storage, const std::string& path);
   const Place* Locate(const std::string& name) const;
   const Place* LocateUntied(const std::string& name) const;
+  absl::Status CheckSame(const Place& other, const Place& kept, int64_t part, int64_t parts) const;
 
   const std::string folder_;
   const CheckpointOptions options_;

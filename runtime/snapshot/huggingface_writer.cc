@@ -12,7 +12,7 @@
 namespace reprise {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;  // sorted by key, as Transformers writes them
 
 constexpr char kConfig[] = "config.json";
 constexpr char kWhole[] = "model.safetensors";

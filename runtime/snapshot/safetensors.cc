@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "runtime/snapshot/git_lfs.h"
 #include "runtime/snapshot/half.h"
 #include "runtime/snapshot/safetensors_header.h"
 #include "runtime/tensor/bfloat16.h"
@@ -105,6 +106,7 @@ bool ConvertTo(StoredType type, absl::Span<const float> values, std::byte* to) {
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(Storage& storage, const std::string& path) {
   SafetensorsFile result;
   ASSIGN_OR_RETURN(result.file_, storage.Open(path));
+  RETURN_IF_ERROR(RefuseGitLfsPointer(*result.file_));
   const int64_t size = result.file_->size();
   if (size < kPrefixBytes) {
     return absl::DataLossError(absl::StrCat(path, " is cut short: it holds ", size,

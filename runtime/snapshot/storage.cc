@@ -2,11 +2,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/snapshot/git_lfs.h"
 
 namespace reprise {
 
 absl::StatusOr<std::string> ReadWholeFile(Storage& storage, const std::string& path, int64_t limit_bytes) {
   ASSIGN_OR_RETURN(std::unique_ptr<RandomAccessFile> file, storage.Open(path));
+  RETURN_IF_ERROR(RefuseGitLfsPointer(*file));
   if (file->size() > limit_bytes) {
     return absl::DataLossError(absl::StrCat(path, " holds ", file->size(), " bytes where at most ", limit_bytes,
                                             " are expected: check that it is the right file"));

@@ -84,8 +84,8 @@ class Storage {
 // The real one.
 Storage& PosixStorage();
 
-// The whole of a small file as text. DataLoss if it is longer than `limit_bytes`; nothing is taken before that is
-// known.
+// The whole of a small file as text. DataLoss if it is longer than `limit_bytes`, nothing being taken before that is
+// known, or a Git LFS pointer in place of the file.
 absl::StatusOr<std::string> ReadWholeFile(Storage& storage, const std::string& path, int64_t limit_bytes);
 
 // `text` under `path`, complete or not at all.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "runtime/snapshot/git_lfs.h"
 
 namespace reprise {
 namespace {
@@ -79,6 +80,7 @@ absl::StatusOr<TokenFile> TokenFile::Open(Storage& storage, const std::string& p
   REPRISE_CHECK(vocabulary > 0) << "vocabulary " << vocabulary;
   TokenFile result;
   ASSIGN_OR_RETURN(result.file_, storage.Open(path));
+  RETURN_IF_ERROR(RefuseGitLfsPointer(*result.file_));
   result.vocabulary_ = vocabulary;
   result.format_ = format;
   RETURN_IF_ERROR(result.ReadHeader());

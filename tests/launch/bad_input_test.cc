@@ -158,6 +158,21 @@ TEST_F(BadInput, LlmcFiles) {
   EXPECT_EQ(Shell(Train(Flags(flags))).exit_code, 0);
 }
 
+constexpr char kPointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+
+// Sizes that are each allowed and together are beyond any machine: refused before their products wrap.
+TEST_F(BadInput, AbsurdSizes) {
+  const std::string llama = "--model=llama --model_config=hidden_size=64,num_attention_heads=4,num_hidden_layers=1,";
+  Refused(Model("n_embd=2147483648,n_head=1"), kConfiguration, {"n_inner=8589934592"});
+  Refused(Model("n_embd=268435456,n_head=1,n_layer=10000"), kConfiguration, {"parameters", "2^48"});
+  Refused(Model("n_layer=10001"), kConfiguration, {"n_layer", "from 1 to 10000"});
+  Refused(llama + "head_dim=2147483648", kConfiguration, {"heads of size 2147483648", "65536"});
+  Refused("--model=llama --model_config=hidden_size=2147483648,num_attention_heads=2147483648,head_dim=65536",
+          kConfiguration, {"parameters", "2^48"});
+  Refused("--model=llama --model_config=intermediate_size=2147483648,vocab_size=2147483648,hidden_size=65536",
+          kConfiguration, {"parameters", "2^48"});
+}
+
 TEST_F(BadInput, ModelFolders) {
   WriteU16("low.bin", std::vector<uint16_t>(400, 3));
   const std::string flags = ModelFolder();
@@ -176,11 +191,23 @@ TEST_F(BadInput, ModelFolders) {
   spoiled("model.safetensors", std::string(1000, '\x7f'), kData, {"model.safetensors"});
   spoiled("config.json", "{\"n_layer\": 2,", kData, {"config.json", "not JSON"});
   spoiled("config.json", "", kData, {"config.json", "not JSON"});
-  spoiled("config.json", "{\"n_layer\": \"two\"}", kConfiguration, {"n_layer", "two", "config.json"});
+  spoiled("config.json", "{\"n_layer\": \"two\"}", kData, {"n_layer", "two", "config.json"});
   spoiled("config.json", "{\"activation_function\": \"relu\"}", kConfiguration, {"activation_function", "be gelu_new"});
   spoiled("config.json", "{\"model_type\": \"mixtral\"}", kConfiguration, {"model_type", "gpt2, llama, qwen2"});
-  spoiled("config.json", "{\"n_layer\": [2]}", kConfiguration, {"n_layer", "one value"});
-  spoiled("config.json", "{\"n_layer\": {}}", kConfiguration, {"n_layer", "whole number"});
+  spoiled("config.json", "{\"n_layer\": [2]}", kData, {"n_layer", "one value"});
+  spoiled("config.json", "{\"n_layer\": {}}", kData, {"n_layer", "whole number"});
+  spoiled("config.json", "{\"n_layer\": -3}", kData, {"n_layer is -3", "whole number from 1"});
+  spoiled("config.json", "{\"n_embd\": 99999999999999999999}", kData, {"n_embd is 1e+20"});
+  spoiled("config.json", "{\"n_embd\": NaN}", kData, {"config.json", "not JSON"});
+  spoiled("config.json", "{\"layer_norm_epsilon\": 1e999}", kData, {"config.json", "not JSON"});
+  spoiled("config.json", "{\"a\": " + std::string(100000, '['), kData, {"config.json", "deep"});
+  spoiled("config.json", "{\"n_head\": 5}", kConfiguration, {"n_head=5", "divide"});
+  spoiled("config.json", kPointer, kData, {"config.json is a Git LFS pointer"});
+  spoiled("model.safetensors", kPointer, kData, {"model.safetensors is a Git LFS pointer", "git lfs pull"});
+  Write("low.bin", kPointer);
+  ModelFolder();
+  Refused(flags, kData, {"low.bin is a Git LFS pointer"});
+  WriteU16("low.bin", std::vector<uint16_t>(400, 3));
 
   ModelFolder();
   Refused(absl::StrCat(flags, " ", Model("n_layer=2,n_embd=16,n_head=2,vocab_size=97,n_positions=16")), kData,
@@ -244,9 +271,9 @@ TEST_F(BadInput, OutputsThatCannotBeWritten) {
 
 TEST_F(BadInput, WhatIsNotBuiltYet) {
   for (const char* flags :
-       {"--resume=snapshot", "--snapshot_dir=x", "--snapshot_every=4", "--device=cuda",
-        "--offload=parameters", "--offload=optimizer", "--checkpoint=all --offload=activations --offload_file=x",
-        "--freeze=wte", "--replicas=2", "--model=vit", "--data_format=idx"}) {
+       {"--resume=snapshot", "--snapshot_dir=x", "--snapshot_every=4", "--device=cuda", "--offload=parameters",
+        "--offload=optimizer", "--checkpoint=all --offload=activations --offload_file=x", "--freeze=wte",
+        "--replicas=2", "--model=vit", "--data_format=idx"}) {
     Refused(flags, kConfiguration, {"is not built yet"});
   }
 }

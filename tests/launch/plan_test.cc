@@ -67,6 +67,9 @@ TEST_F(PlanProgram, RefusesHardwareThatIsNone) {
   Refused(with("slow.toml"), 2, "hardware slow: link is 1e-30; it must be from 1e+06");
   Refused(with("late.toml"), 2, "hardware late: kernel_latency is 1e+308; it must be from 0 to 1 seconds");
   Refused(with("fast.toml"), 2, "hardware fast: memory is 1e+308");
+  // Whole numbers beyond what a double tells apart are numbers too.
+  Write("large.toml", Machine("memory = 9223372036854775807"));
+  EXPECT_EQ(with("large.toml").exit_code, 0);
   Write("good.toml", Machine(""));
   EXPECT_EQ(with("good.toml").exit_code, 0);
   Refused(with("absent.toml"), 2, "no file that can be read");

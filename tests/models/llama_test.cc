@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -104,6 +106,8 @@ TEST(LlamaSource, RefusesByNameWhatItDoesNotCompute) {
       {R"("partial_rotary_factor": 0.5)", "partial_rotary_factor"},
       {R"("num_key_value_heads": 3)", "num_key_value_heads=3"},
       {R"("head_dim": 3)", "size 3"},
+  };
+  const std::pair<const char*, const char*> bad_values[] = {
       {R"("tie_word_embeddings": "yes")", "tie_word_embeddings"},
       {R"("rms_norm_eps": -1)", "rms_norm_eps"},
       {R"("num_key_value_heads": -2)", "num_key_value_heads"},
@@ -114,9 +118,55 @@ TEST(LlamaSource, RefusesByNameWhatItDoesNotCompute) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << setting;
     EXPECT_THAT(std::string(status.message()), HasSubstr(part));
   }
+  for (const auto& [setting, part] : bad_values) {
+    const absl::Status status =
+        FromJson(absl::StrCat(R"({"model_type": "llama", )", kSmall, ", ", setting, "}")).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << setting;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  }
   const absl::Status other = FromJson(R"({"model_type": "mixtral"})").status();
   EXPECT_THAT(std::string(other.message()), HasSubstr("gpt2, llama, qwen2"));
   EXPECT_FALSE(FromJson(R"({"model_type": "qwen2"})", "llama").ok()) << "--model says otherwise";
+}
+
+// A configuration that a program fills in itself.
+TEST(Llama, NumbersThatCannotBeAreRefusedByName) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto refused = [](const char* name, const std::function<void(LlamaConfig*, double)>& set, double value) {
+    LlamaConfig config{.hidden_size = 8, .intermediate_size = 12, .num_hidden_layers = 1, .num_attention_heads = 2};
+    config.rotary.scaling = RotaryScaling::kLlama3;
+    EXPECT_TRUE(Validate(config).ok()) << Validate(config);
+    set(&config, value);
+    const absl::Status status = Validate(config);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name << " " << value;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(name));
+  };
+  for (const double value : {kNaN, kInfinity, -kInfinity, -1.0}) {
+    refused(
+        "rms_norm_eps", [](LlamaConfig* c, double v) { c->rms_norm_eps = v; }, value);
+    refused(
+        "initializer_range", [](LlamaConfig* c, double v) { c->initializer_range = v; }, value);
+    refused(
+        "rope_theta", [](LlamaConfig* c, double v) { c->rotary.theta = v; }, value);
+    refused(
+        "factor", [](LlamaConfig* c, double v) { c->rotary.factor = v; }, value);
+    refused(
+        "low_freq_factor", [](LlamaConfig* c, double v) { c->rotary.low_frequency_factor = v; }, value);
+    refused(
+        "high_freq_factor", [](LlamaConfig* c, double v) { c->rotary.high_frequency_factor = v; }, value);
+    refused(
+        "dropout", [](LlamaConfig* c, double v) { c->dropout = v; }, value);
+  }
+  refused(
+      "rms_norm_eps", [](LlamaConfig* c, double v) { c->rms_norm_eps = v; }, 0);
+  refused(
+      "rope_theta", [](LlamaConfig* c, double v) { c->rotary.theta = v; }, 0);
+  refused(
+      "high_freq_factor", [](LlamaConfig* c, double v) { c->rotary.high_frequency_factor = v; }, 1);
+  refused(
+      "original_max_position_embeddings",
+      [](LlamaConfig* c, double v) { c->rotary.original_length = static_cast<int64_t>(v); }, 0);
 }
 
 // Untied, embedding 1, final norm 1, the rest 0: every row's normed state is 1 / sqrt(1 + eps), logits are

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/tools/fault_storage.h"
 #include "tests/tools/paths.h"
 
@@ -31,6 +32,30 @@ TEST(ParseFlatJson, RefusesWhatIsNotOneObject) {
               HasSubstr("nests more than 32 deep"));
 }
 
+TEST(ParseFlatJson, RefusesObjectsThatStandTwice) {
+  for (const char* text : {R"({"a":{"b":1},"a":{"c":1}})", R"({"a":{"b":1},"a":1})", R"({"a":[],"a":{"c":1}})",
+                           R"({"a.b":1,"a":{"b":2}})"}) {
+    EXPECT_THAT(std::string(ParseFlatJson(text, "s").status().message()), HasSubstr("twice")) << text;
+  }
+}
+
+// Every value stands under its whole path: a name of 1 MB over a million values would take a terabyte.
+TEST(ParseFlatJson, MemoryStaysInProportionToTheText) {
+  std::string zeros;
+  for (int i = 0; i < 1000; ++i) zeros += "0,";
+  const std::string bomb = absl::StrCat("{\"", std::string(100000, 'n'), "\":[", zeros, "0]}");
+  EXPECT_THAT(std::string(ParseFlatJson(bomb, "s").status().message()), HasSubstr("under long names"));
+  EXPECT_TRUE(ParseFlatJson(absl::StrCat("{\"name\":[", zeros, "0]}"), "s").ok());
+}
+
+TEST(ReadModelConfig, NamesAGitLfsPointer) {
+  testing::MemoryStorage storage;
+  storage.Put("config.json", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
+  const absl::Status status = ReadModelConfig(storage, "config.json").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("config.json is a Git LFS pointer"));
+}
+
 TEST(ReadModelConfig, ReadsGoldenConfig) {
   auto config = ReadModelConfig(PosixStorage(), testing::FixturePath("gpt2/config.json"));
   ASSERT_TRUE(config.ok()) << config.status();
@@ -52,12 +77,17 @@ TEST(ModelConfig, RefusesInOneSentenceWithKeyAndValue) {
   EXPECT_EQ(config.Integer("neg", 1, 1, 100).status().message(),
             "neg is -1 in c.json; it must be a whole number from 1 to 100");
   for (const char* key : {"neg", "big", "huge", "point", "text", "flag"}) {
-    EXPECT_EQ(config.Integer(key, 1, 1, 100).status().code(), absl::StatusCode::kInvalidArgument) << key;
-    EXPECT_EQ(config.Number(key, 1, 0, 10).status().code(), absl::StatusCode::kInvalidArgument) << key;
+    EXPECT_EQ(config.Integer(key, 1, 1, 100).status().code(), absl::StatusCode::kDataLoss) << key;
+    EXPECT_EQ(config.Number(key, 1, 0, 10).status().code(), absl::StatusCode::kDataLoss) << key;
     EXPECT_EQ(config.Flag(key, false).ok(), std::string(key) == "flag");
     EXPECT_EQ(config.Text(key, "").ok(), std::string(key) == "text");
   }
   EXPECT_EQ(config.Refuse("neg", "divide n_embd").message(), "neg is -1 in c.json; it must divide n_embd");
+  EXPECT_EQ(config.Refuse("neg", "divide n_embd").code(), absl::StatusCode::kInvalidArgument);
+  storage.Put("long.json", absl::StrCat("{\"n\":\"", std::string(100000, 'x'), "\"}"));
+  EXPECT_LT(ReadModelConfig(storage, "long.json")->Integer("n", 1, 1, 9).status().message().size(), 300U);
+  EXPECT_EQ(ParseModelConfigFlag(storage, "n=-1")->Integer("n", 1, 1, 9).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 // Not its fallback: it was given, as something else.

@@ -141,6 +141,26 @@ TEST(SafetensorsFile, EveryFlippedBitIsHandled) {
   }
 }
 
+constexpr char kPointer[] =
+    "version https://git-lfs.github.com/spec/v1\n"
+    "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n";
+
+TEST(SafetensorsFile, GitLfsPointerIsCalledSo) {
+  const absl::Status status = OpenBytes(kPointer);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("m.safetensors"), HasSubstr("Git LFS pointer"), HasSubstr("git lfs pull")));
+  // Beyond a pointer's size: no pointer, and no safetensors file either.
+  EXPECT_THAT(std::string(OpenBytes(kPointer + std::string(1024, ' ')).message()), HasSubstr("header length"));
+}
+
+// Refused from the length alone: what the file does not hold is not taken.
+TEST(SafetensorsFile, HeaderLongerThanTheFileTakesNoMemory) {
+  const uint64_t length = 100'000'000;
+  std::string file(reinterpret_cast<const char*>(&length), 8);
+  EXPECT_THAT(std::string(OpenBytes(file + "{}").message()), HasSubstr("99999998 bytes are missing of a header"));
+}
+
 TEST(SafetensorsFile, HugeHeaderLengthIsRefused) {
   for (const uint64_t length : {uint64_t{100'000'001}, uint64_t{1} << 63, UINT64_MAX, UINT64_MAX - 7}) {
     std::string file(reinterpret_cast<const char*>(&length), 8);
