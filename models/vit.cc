@@ -184,6 +184,8 @@ absl::Status Validate(const VitConfig& c) {
                                                    " does not divide image_size=", c.image_size,
                                                    "; choose a multiple of it, with --image_size perhaps"));
   }
+  RETURN_IF_ERROR(CheckNumber("layer_norm_eps", c.layer_norm_eps, kSmallestEpsilon, 1));
+  RETURN_IF_ERROR(CheckNumber("initializer_range", c.initializer_range, 0, kLargestDeviation));
   return CheckDropout(c.dropout);
 }
 

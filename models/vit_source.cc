@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "models/sizes.h"
 #include "models/sources.h"
 #include "models/vit.h"
 
@@ -28,7 +29,7 @@ absl::StatusOr<int64_t> ReadLabels(ModelConfig& config, int64_t fallback) {
 absl::StatusOr<ModelSource> BuildVit(ModelConfig& config, const ModelOptions& options) {
   VitConfig c;
   ASSIGN_OR_RETURN(c.hidden_size, config.Integer("hidden_size", c.hidden_size, 1, kMaximumSize));
-  ASSIGN_OR_RETURN(c.num_hidden_layers, config.Integer("num_hidden_layers", c.num_hidden_layers, 1, 100000));
+  ASSIGN_OR_RETURN(c.num_hidden_layers, config.Integer("num_hidden_layers", c.num_hidden_layers, 1, kMostLayers));
   ASSIGN_OR_RETURN(c.num_attention_heads,
                    config.Integer("num_attention_heads", c.num_attention_heads, 1, kMaximumSize));
   ASSIGN_OR_RETURN(c.intermediate_size, config.Integer("intermediate_size", c.intermediate_size, 1, kMaximumSize));
@@ -38,8 +39,8 @@ absl::StatusOr<ModelSource> BuildVit(ModelConfig& config, const ModelOptions& op
   ASSIGN_OR_RETURN(c.num_channels, config.Integer("num_channels", c.num_channels, 1, kMaximumSize));
   ASSIGN_OR_RETURN(c.num_labels, ReadLabels(config, c.num_labels));
   ASSIGN_OR_RETURN(c.qkv_bias, config.Flag("qkv_bias", c.qkv_bias));
-  ASSIGN_OR_RETURN(c.layer_norm_eps, config.Number("layer_norm_eps", c.layer_norm_eps, 1e-30, 1));
-  ASSIGN_OR_RETURN(c.initializer_range, config.Number("initializer_range", c.initializer_range, 0, 1e6));
+  ASSIGN_OR_RETURN(c.layer_norm_eps, config.Number("layer_norm_eps", c.layer_norm_eps, kSmallestEpsilon, 1));
+  ASSIGN_OR_RETURN(c.initializer_range, config.Number("initializer_range", c.initializer_range, 0, kLargestDeviation));
   ASSIGN_OR_RETURN(const std::string activation, config.Text("hidden_act", "gelu"));
   if (activation != "gelu") return config.Refuse("hidden_act", "be gelu");
   RETURN_IF_ERROR(RefuseUnknownKeys("vit", config));
