@@ -31,6 +31,10 @@ absl::StatusOr<ModelSource> BuildModel(const std::string& name, ModelConfig& con
   if (const ModelEntry* entry = FindModel(type); entry != nullptr) {
     ASSIGN_OR_RETURN(ModelSource source, entry->build(config, options));
     RETURN_IF_ERROR(RefuseUnknownKeys(type, config));
+    if (source.model.blocks.size() < 2) {
+      return absl::InvalidArgumentError(absl::StrCat("model ", type, " has ", source.model.blocks.size(),
+                                                     " blocks; it needs a first one and a last one with the loss"));
+    }
     if (source.config_json.empty()) source.config_json = ConfigJson(config, type, entry->architecture);
     return source;
   }

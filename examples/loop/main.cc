@@ -39,7 +39,10 @@ absl::Status Train(MPI_Comm ranks, int listener) {
                       {"n_positions", kLength}},
                      "this program");
   ASSIGN_OR_RETURN(const ModelSource source, BuildModel("gpt2", config, {}));
-  const JobOptions options{.micro_batch = kSequences, .sequence_length = kLength, .checkpoint = "every:2"};
+  JobOptions options;
+  options.micro_batch = kSequences;
+  options.sequence_length = kLength;
+  options.checkpoint = "every:2";
   ASSIGN_OR_RETURN(const std::unique_ptr<TrainingJob> job,
                    TrainingJob::Create(source.model, options, {.threads = 1}, *communicator));
   RETURN_IF_ERROR(job->SetParameters(RandomParameters(/*seed=*/1)));

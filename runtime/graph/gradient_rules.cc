@@ -14,6 +14,9 @@ const bool kAdd = RegisterGradient("add", [](GradientBuilder& b, const Node& nod
   b.Add(node.inputs[1], dy);
 });
 
+const bool kCopy = RegisterGradient(
+    "copy", [](GradientBuilder& b, const Node& node) { b.Add(node.inputs[0], b.Of(node.outputs[0])); });
+
 const bool kEmbedding = RegisterGradient("embedding", [](GradientBuilder& b, const Node& node) {
   Attributes attributes = node.attributes;
   attributes.Set("vocabulary", b.graph().type(node.inputs[1]).shape[0]);

@@ -17,8 +17,8 @@ std::string BlockName(const Model& model, size_t index) {
   return absl::StrCat("layer ", index - 1);
 }
 
-// Nothing is kept of the first block's forward, and its unit is not gathered for its backward: what that reads, it makes
-// again from the batch alone.
+// Nothing is kept of the first block's forward, and its unit is not gathered for its backward: what that reads, it
+// makes again from the batch alone.
 void RemakeInBackward(const Graph& graph, BlockRoutines* routines) {
   Routine& backward = routines->backward;
   backward.nodes.insert(backward.nodes.begin(), routines->recompute.nodes.begin(), routines->recompute.nodes.end());
@@ -46,6 +46,14 @@ std::shared_ptr<const ProgramGraph> Derive(const Graph& traced, bool training, b
   graph->routines = MakeRoutines(graph->block);
   if (first && training) RemakeInBackward(graph->block.graph, &graph->routines);
   return graph;
+}
+
+// Every tensor of a boundary is one of its own: what a block hands on as it was, or twice, is copied. So each lives as
+// long as it is wanted there, whatever becomes of the boundary that it came from.
+Tensor OwnOutput(const Tensor& output, const Graph& graph) {
+  const bool is_computed = graph.values[static_cast<size_t>(output.value())].role == ValueRole::kComputed;
+  const bool is_first = std::find(graph.outputs.begin(), graph.outputs.end(), output.value()) == graph.outputs.end();
+  return is_computed && is_first ? output : Apply("copy", {output})[0];
 }
 
 // Notes what the nodes of `graph` read of the batch.
@@ -83,7 +91,7 @@ Program TraceModel(const Model& model, const BatchShape& shape) {
     const std::vector<Tensor> outputs = model.blocks[i]->Forward(block_trace, inputs);
     boundary.clear();
     for (const Tensor& output : outputs) {
-      trace.graph.outputs.push_back(output.value());
+      trace.graph.outputs.push_back(OwnOutput(output, trace.graph).value());
       boundary.push_back(output.type());
     }
     const std::string key = absl::StrCat(i == 0 ? "first\n" : "", trace.graph.ToString());

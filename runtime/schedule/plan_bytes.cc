@@ -211,7 +211,11 @@ class Probe {
   std::vector<size_t> segment_start_;       // by layer
 };
 
-int64_t Largest(const std::vector<int64_t>& values) { return *std::max_element(values.begin(), values.end()); }
+// Not negative: of a boundary of several tensors a plan may retain less than boundary_bytes, of parameters that several
+// blocks share less than the sum of their whole_bytes. What a plan takes then is known from its schedule alone.
+int64_t Largest(const std::vector<int64_t>& values) {
+  return std::max<int64_t>(0, *std::max_element(values.begin(), values.end()));
+}
 
 // A forward with the boundary before it gone once its last reader is over, and with it alive to the end. `own` has it
 // as it is in the schedule at hand.

@@ -1,6 +1,8 @@
 #include "runtime/train/job_plan.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -67,6 +69,19 @@ absl::Status CheckBudget(const JobPlan& job) {
                                                    "; raise the budget to that, or choose a policy that keeps less"));
 }
 
+// Files and flags know parameters by their names.
+absl::Status CheckNames(const Model& model, const UnitLayout& units) {
+  std::set<std::string> names;
+  for (const Unit& unit : units.units) {
+    for (const UnitParameter& p : unit.parameters) {
+      if (names.insert(p.parameter->name()).second) continue;
+      return absl::InvalidArgumentError(absl::StrCat("model ", model.name, " has two parameters with the name ",
+                                                     p.parameter->name(), "; give their blocks different names"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 ScratchBytes ScratchOf(KernelSet& kernels) {
   return [&kernels](const KernelSpec& spec) -> absl::StatusOr<int64_t> {
     ASSIGN_OR_RETURN(const Kernel* kernel, kernels.Get(spec));
@@ -86,6 +101,7 @@ class Planning {
     BatchShape shape{job_.options.micro_batch, job_.options.sequence_length, job_.options.dtype, /*training=*/true};
     job_.program = TraceModel(model, shape);
     job_.units = MakeUnits(job_.program, ranks);
+    RETURN_IF_ERROR(CheckNames(model, job_.units));
     if (job_.options.evaluates) {
       shape.training = false;
       job_.evaluation_program = TraceModel(model, shape);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/tensor/cpu/elementwise.cc"
@@ -113,9 +114,20 @@ KernelOr MakeBiasGradient(const KernelSpec& spec, const KernelOptions& options) 
   return MakeFastKernel(spec, run, sums.scratch_bytes());
 }
 
+KernelOr MakeCopy(const KernelSpec& spec, const KernelOptions& options) {
+  constexpr int64_t kGrainBytes = int64_t{1} << 18;
+  return MakeFunctionKernel([bytes = spec.inputs[0].bytes(), threads = options.threads](const KernelArguments& a) {
+    if (a.outputs[0] == nullptr) return;
+    ParallelFor(threads, bytes, kGrainBytes, [&](int64_t begin, int64_t end) {
+      std::memcpy(a.outputs[0] + begin, a.inputs[0] + begin, static_cast<size_t>(end - begin));
+    });
+  });
+}
+
 [[maybe_unused]] const bool registered = RegisterKernel("add", KernelKind::kCpu, MakeAdd) &&
                                          RegisterKernel("bias_add", KernelKind::kCpu, MakeBiasAdd) &&
-                                         RegisterKernel("bias_gradient", KernelKind::kCpu, MakeBiasGradient);
+                                         RegisterKernel("bias_gradient", KernelKind::kCpu, MakeBiasGradient) &&
+                                         RegisterKernel("copy", KernelKind::kCpu, MakeCopy);
 
 }  // namespace
 }  // namespace reprise

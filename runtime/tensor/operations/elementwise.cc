@@ -1,8 +1,9 @@
-// Sums of tensors and of a bias.
+// Sums of tensors and of a bias, and copies.
 //
 //   add(a, b) -> sum                          any equal shapes
 //   bias_add(h[N,M], b[M]) -> y[N,M]
 //   bias_gradient(dy[N,M]) -> db[M]
+//   copy(x) -> y                              any type: what a block hands on as it was
 #include "runtime/tensor/operations/rules.h"
 
 namespace reprise {
@@ -23,9 +24,15 @@ OperationTypes InferBiasGradient(const OperationTypes& t, const Attributes&) {
   return {{WideTypeOf(t[0].dtype), {t[0].columns()}}};
 }
 
+OperationTypes InferCopy(const OperationTypes& t, const Attributes&) {
+  CheckTypes("copy", t, t.size() == 1);
+  return {t[0]};
+}
+
 [[maybe_unused]] const bool registered = RegisterOperation({.name = "add", .infer = InferAdd}) &&
                                          RegisterOperation({.name = "bias_add", .infer = InferBiasAdd}) &&
-                                         RegisterOperation({.name = "bias_gradient", .infer = InferBiasGradient});
+                                         RegisterOperation({.name = "bias_gradient", .infer = InferBiasGradient}) &&
+                                         RegisterOperation({.name = "copy", .infer = InferCopy});
 
 }  // namespace
 }  // namespace reprise

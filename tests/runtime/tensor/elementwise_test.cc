@@ -33,6 +33,18 @@ TEST(Add, KeepsSpecialValues) {
   }
 }
 
+TEST(Copy, HasEveryBitOfAnyType) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt32}) {
+    const int64_t elements = 300007;  // several pieces
+    const TensorType x{dtype, {elements}};
+    Values values(static_cast<size_t>(elements));
+    for (int64_t i = 0; i < elements; ++i) values[static_cast<size_t>(i)] = static_cast<double>(i % 251 - 100);
+    for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+      EXPECT_EQ(RunKernel(MakeSpec("copy", {x}), {values}, {.kind = kind, .threads = 2})[0], values);
+    }
+  }
+}
+
 TEST(BiasGradient, DoesNotLoseSmallTermsInBFloat16) {
   const int64_t rows = 1025;
   Values dy(static_cast<size_t>(rows), 0x1p-9);
