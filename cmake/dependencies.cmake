@@ -1,11 +1,4 @@
 # What Reprise stands on, from Debian 12's packages. A missing one is named together with the package that brings it.
-macro(reprise_require package debian_package)
-  find_package(${package} ${ARGN} QUIET)
-  if(NOT ${package}_FOUND)
-    message(FATAL_ERROR "${package} was not found: run launch/setup, or install ${debian_package}")
-  endif()
-endmacro()
-
 reprise_require(absl libabsl-dev)
 # Debian's dnnl package asks for OpenCL, which the CPU engine does not need: the library is found by itself.
 find_library(DNNL_LIBRARY dnnl)
