@@ -1,5 +1,6 @@
 #include "launch/toml_table.h"
 
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -22,8 +23,12 @@ absl::StatusOr<std::string> ReadText(const std::string& flag, const std::string&
   if (file == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(flag, "=", path, " is no file that can be read"));
   }
-  std::string text(kLargestFileBytes + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  std::string text;
+  std::array<char, 4096> piece;
+  for (size_t bytes = 1; bytes > 0 && text.size() <= kLargestFileBytes;) {
+    bytes = std::fread(piece.data(), 1, piece.size(), file.get());
+    text.append(piece.data(), bytes);
+  }
   if (text.size() > kLargestFileBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(flag, "=", path, " is larger than 1 MiB: not what is meant to stand there"));
