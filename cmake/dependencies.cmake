@@ -12,6 +12,7 @@ reprise_require(tomlplusplus libtomlplusplus-dev)
 reprise_require(OpenMP g++ COMPONENTS CXX)
 reprise_require(MPI libopenmpi-dev COMPONENTS CXX)
 reprise_require(Threads libc6-dev)
+reprise_require(ZLIB zlib1g-dev)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
@@ -28,4 +29,4 @@ add_library(reprise_dependencies INTERFACE)
 target_link_libraries(reprise_dependencies INTERFACE
     absl::status absl::statusor absl::strings absl::str_format absl::flat_hash_map absl::span absl::synchronization absl::time
     hwy::hwy OpenMP::OpenMP_CXX MPI::MPI_CXX Threads::Threads PkgConfig::hwloc PkgConfig::xxhash spdlog::spdlog
-    tomlplusplus::tomlplusplus ${DNNL_LIBRARY} ${CMAKE_DL_LIBS})
+    tomlplusplus::tomlplusplus ${DNNL_LIBRARY} ZLIB::ZLIB ${CMAKE_DL_LIBS})

@@ -38,8 +38,8 @@ struct TrainConfiguration {
   // Model.
   std::string model = "gpt2";
   std::vector<std::string> plugin;  // shared libraries with models and operations, loaded in this order
-  std::string model_config;  // a config.json, or key=value,...
-  std::string init;          // a Hugging Face folder; empty: random from `seed`
+  std::string model_config;         // a config.json, or key=value,...
+  std::string init;                 // a Hugging Face folder; empty: random from `seed`
   int64_t seed = 1;
   std::string freeze;  // regular expression of parameter names
   double dropout = 0;  // [0, 1)
@@ -54,6 +54,7 @@ struct TrainConfiguration {
   // Batch and length of the run.
   MicroBatch micro_batch;
   int64_t sequence_length = 0;  // tokens; 0: the model's n_positions, but at most 1024
+  int64_t image_size = 0;       // pixels of a side; 0: the model's
   int64_t accumulation = 1;     // micro-batches per step
   int64_t steps = 0;            // exactly one of steps and epochs is set for `train`
   int64_t epochs = 0;
@@ -117,7 +118,7 @@ struct PlanRequest {
   std::string hardware;      // a machine that is not here; empty: this one is measured
   std::string profile;       // a saved profile in place of a model
   std::string save_profile;  // where to save the profile
-  std::string maximize;      // micro_batch, sequence_length, n_layer; empty: nothing
+  std::string maximize;      // micro_batch, sequence_length, image_size, n_layer; empty: nothing
   bool json = false;
 };
 

@@ -53,13 +53,15 @@ SETTING(double, dropout, "probability, 0 to below 1");
 
 SETTING(std::string, data, "training file or folder");
 SETTING(std::string, validation_data, "validation file or folder");
-SETTING(std::string, data_format, "auto, text (bytes as tokens), u16 (headerless), llmc (its header), idx");
+SETTING(std::string, data_format,
+        "auto, text (bytes as tokens), u16 (headerless), llmc (its header), idx (MNIST's images and labels)");
 SETTING(int64_t, validation_every, "steps between validations; 0: at the end");
 SETTING(int64_t, validation_windows, "windows of a validation; 0: all");
 
 SETTING(reprise::MicroBatch, micro_batch,
         "sequences per rank and micro-batch; auto: as many as --memory_budget and the data hold");
 SETTING(int64_t, sequence_length, "tokens; 0: the model's n_positions, at most 1024");
+SETTING(int64_t, image_size, "pixels of a side that images are resized to; 0: the model's image_size");
 SETTING(int64_t, accumulation, "micro-batches per step");
 SETTING(int64_t, steps, "steps to train; or --epochs");
 SETTING(int64_t, epochs, "times through the data; or --steps");
@@ -108,7 +110,8 @@ ABSL_FLAG(int64_t, world_size, 0, "plan for so many ranks");
 ABSL_FLAG(std::string, hardware, "", "plan for this kind of machine: a name in hardware/, or a .toml file");
 ABSL_FLAG(std::string, profile, "", "plan this saved profile (JSON)");
 ABSL_FLAG(std::string, save_profile, "", "JSON file for the profile that the plan was made from");
-ABSL_FLAG(std::string, maximize, "", "find the largest micro_batch, sequence_length or n_layer that fits the budget");
+ABSL_FLAG(std::string, maximize, "",
+          "find the largest micro_batch, sequence_length, image_size or n_layer that fits the budget");
 ABSL_FLAG(bool, json, false, "print JSON");
 
 ABSL_FLAG(std::string, output, "", "the HTML file to write");
@@ -143,6 +146,7 @@ constexpr Setting kSettings[] = {
     {"validation_windows", kData, &C::validation_windows},
     {"micro_batch", kLength, &C::micro_batch},
     {"sequence_length", kLength, &C::sequence_length},
+    {"image_size", kLength, &C::image_size},
     {"accumulation", kLength, &C::accumulation},
     {"steps", kLength, &C::steps},
     {"epochs", kLength, &C::epochs},

@@ -13,13 +13,44 @@ namespace reprise {
 namespace {
 
 constexpr int64_t kDefaultSequence = 1024;
+constexpr int64_t kMostRows = int64_t{1} << 31;  // of a micro-batch
 
 absl::StatusOr<ModelConfig> ReadConfig(Storage& storage, const TrainConfiguration& c) {
   if (!c.model_config.empty() || c.init.empty()) return ParseModelConfigFlag(storage, c.model_config);
   return ReadModelConfig(storage, JoinPath(c.init, "config.json"));
 }
 
+// A model of images has rows enough for one image, however many that are.
+absl::StatusOr<int64_t> OnlyLength(const TrainConfiguration& c, const Model& model) {
+  if (c.sequence_length != 0 && c.sequence_length != model.sequence_length) {
+    return absl::InvalidArgumentError(absl::StrCat("--sequence_length=", c.sequence_length, " can't be: ", model.name,
+                                                   " has ", model.sequence_length,
+                                                   " rows for each sequence; leave it out"));
+  }
+  if (c.micro_batch.sequences > kMostRows / model.sequence_length) {
+    return absl::InvalidArgumentError(absl::StrCat("--micro_batch=", c.micro_batch.sequences, " times ",
+                                                   model.sequence_length, " rows is above ", kMostRows,
+                                                   "; choose fewer or smaller images"));
+  }
+  return model.sequence_length;
+}
+
+// The position table of --init is for one size of images, and is not interpolated.
+absl::Status CheckImageSize(const TrainConfiguration& c, ModelConfig config) {
+  if (c.image_size == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const ModelSource plain, BuildModel(c.model, config, {}));
+  if (!plain.model.images.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--image_size is for models that read images, and ", plain.model.name, " does not; leave it out"));
+  }
+  if (c.init.empty() || plain.model.images->size == c.image_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--image_size=", c.image_size, " does not fit the position table of ",
+                                                 c.init, ", which is for image_size=", plain.model.images->size,
+                                                 "; leave it out, or start without --init"));
+}
+
 absl::StatusOr<int64_t> SequenceLength(const TrainConfiguration& c, const Model& model) {
+  if (model.sequence_length > 0) return OnlyLength(c, model);
   if (c.sequence_length == 0) {
     return model.maximum_sequence > 0 ? std::min(model.maximum_sequence, kDefaultSequence) : kDefaultSequence;
   }
@@ -36,7 +67,8 @@ absl::StatusOr<int64_t> SequenceLength(const TrainConfiguration& c, const Model&
 absl::StatusOr<JobSetup> MakeJobSetup(Storage& storage, const TrainConfiguration& c) {
   ASSIGN_OR_RETURN(ModelConfig config, ReadConfig(storage, c));
   JobSetup setup;
-  ASSIGN_OR_RETURN(setup.source, BuildModel(c.model, config, {.dropout = c.dropout}));
+  RETURN_IF_ERROR(CheckImageSize(c, config));
+  ASSIGN_OR_RETURN(setup.source, BuildModel(c.model, config, {.dropout = c.dropout, .image_size = c.image_size}));
   JobOptions& o = setup.options;
   o.micro_batch = c.micro_batch.sequences;
   ASSIGN_OR_RETURN(o.sequence_length, SequenceLength(c, setup.source.model));

@@ -20,6 +20,7 @@ namespace reprise {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 20;
+constexpr int64_t kMostPixels = 1 << 14;  // of a side
 
 // Some machine: which plan is fastest does not matter here, only whether there is one.
 Hardware SomeMachine() {
@@ -58,8 +59,18 @@ absl::StatusOr<bool> Fits(const TrainConfiguration& configuration, int ranks, Ke
   return status;
 }
 
+// What `what` grows by: an image by whole patches.
+absl::StatusOr<int64_t> StepOf(const std::string& what, const TrainConfiguration& configuration) {
+  if (what != "image_size") return 1;
+  ASSIGN_OR_RETURN(const JobSetup setup, MakeJobSetup(PosixStorage(), configuration));
+  if (setup.source.model.images.has_value()) return setup.source.model.images->patch;
+  return absl::InvalidArgumentError(absl::StrCat("--maximize=image_size needs a model that reads images, not ",
+                                                 setup.source.model.name, "; use --model=vit"));
+}
+
 // Beyond what the model allows nothing fits: the longest sequence of its position table.
 absl::StatusOr<int64_t> HighestAllowed(const std::string& what, const TrainConfiguration& configuration) {
+  if (what == "image_size") return kMostPixels;
   if (what != "sequence_length") return kMost;
   TrainConfiguration short_one = configuration;
   short_one.sequence_length = 1;
@@ -74,6 +85,7 @@ absl::StatusOr<TrainConfiguration> WithValue(const TrainConfiguration& configura
   TrainConfiguration changed = configuration;
   if (what == "micro_batch") changed.micro_batch = {.sequences = value};
   if (what == "sequence_length") changed.sequence_length = value;
+  if (what == "image_size") changed.image_size = value;
   if (what == "n_layer") {
     if (!configuration.model_config.empty() && configuration.model_config.find('=') == std::string::npos) {
       return absl::InvalidArgumentError(
@@ -94,8 +106,10 @@ absl::StatusOr<int64_t> Maximize(const std::string& what, const TrainConfigurati
                                  KernelSet& kernels, int64_t most) {
   ASSIGN_OR_RETURN(int64_t highest, HighestAllowed(what, configuration));
   if (most > 0) highest = std::min(highest, most);
-  const auto fits = [&](int64_t value) -> absl::StatusOr<bool> {
-    ASSIGN_OR_RETURN(const TrainConfiguration changed, WithValue(configuration, what, value));
+  ASSIGN_OR_RETURN(const int64_t step, StepOf(what, configuration));
+  highest /= step;
+  const auto fits = [&](int64_t steps) -> absl::StatusOr<bool> {
+    ASSIGN_OR_RETURN(const TrainConfiguration changed, WithValue(configuration, what, steps * step));
     return Fits(changed, ranks, kernels);
   };
   int64_t low = 0;  // fits, where above 0
@@ -104,19 +118,20 @@ absl::StatusOr<int64_t> Maximize(const std::string& what, const TrainConfigurati
     ASSIGN_OR_RETURN(const bool ok, fits(high));
     if (!ok) break;
     low = high;
-    if (high == highest) return highest;
+    if (high == highest) return highest * step;
     high = std::min(high * 2, highest);
   }
   if (low == 0) {
     return absl::ResourceExhaustedError(absl::StrCat("memory_budget=", configuration.memory_budget.bytes,
-                                                     " bytes does not hold even ", what, "=1; raise the budget"));
+                                                     " bytes does not hold even ", what, "=", step,
+                                                     "; raise the budget"));
   }
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
     ASSIGN_OR_RETURN(const bool ok, fits(middle));
     (ok ? low : high) = middle;
   }
-  return low;
+  return low * step;
 }
 
 }  // namespace reprise

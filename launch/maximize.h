@@ -1,4 +1,4 @@
-// The largest micro-batch, sequence length or number of layers whose step fits a memory budget.
+// The largest micro-batch, sequence length, image or number of layers whose step fits a memory budget.
 //
 //   ASSIGN_OR_RETURN(int64_t sequences, Maximize("micro_batch", configuration, ranks, kernels));
 #ifndef REPRISE_LAUNCH_MAXIMIZE_H_
@@ -13,9 +13,9 @@
 
 namespace reprise {
 
-// `what` is micro_batch, sequence_length or n_layer; the others stay as configured. Finds it by doubling and halving:
-// what fits at one size is taken to fit at all smaller ones. Bytes do not depend on times, so nothing is measured.
-// Not above `most`, where that is positive. ResourceExhausted where not even one fits.
+// `what` is micro_batch, sequence_length, image_size (in whole patches) or n_layer; the others stay as configured.
+// Finds it by doubling and halving: what fits at one size is taken to fit at all smaller ones. Bytes do not depend on
+// times, so nothing is measured. Not above `most`, where that is positive. ResourceExhausted where not even one fits.
 absl::StatusOr<int64_t> Maximize(const std::string& what, const TrainConfiguration& configuration, int ranks,
                                  KernelSet& kernels, int64_t most = 0);
 

@@ -15,8 +15,6 @@ absl::Status RefuseNotBuilt(const TrainConfiguration& c) {
   };
   const bool resumes = c.resume != "none" && (c.resume != "auto" || !c.snapshot_dir.empty());
   const Refusal refusals[] = {
-      {c.model == "vit", "--model=vit", "gpt2, llama and qwen2 are"},
-      {c.data_format == "idx", "--data_format=idx", "text, u16 and llmc are"},
       {!c.freeze.empty(), "--freeze", "every parameter is trained"},
       {c.replicas > 1, "--replicas above 1", "every rank holds one shard of one model"},
       {c.offload_parameters, "--offload=parameters", "activations is"},

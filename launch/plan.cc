@@ -60,9 +60,9 @@ absl::Status CheckSameJob(const TrainConfiguration& c, const PlanRequest& reques
   const TrainConfiguration defaults;
   const bool says = !c.model_config.empty() || !c.init.empty() || c.model != defaults.model ||
                     c.micro_batch != defaults.micro_batch || c.sequence_length != defaults.sequence_length ||
-                    c.accumulation != defaults.accumulation || c.precision != defaults.precision ||
-                    c.sharding != defaults.sharding || c.optimizer != defaults.optimizer ||
-                    c.dropout != defaults.dropout;
+                    c.image_size != defaults.image_size || c.accumulation != defaults.accumulation ||
+                    c.precision != defaults.precision || c.sharding != defaults.sharding ||
+                    c.optimizer != defaults.optimizer || c.dropout != defaults.dropout;
   if (!says) return absl::OkStatus();
   ASSIGN_OR_RETURN(const JobSetup setup, MakeJobSetup(PosixStorage(), c));
   const std::string asked = DescribeJob(setup);

@@ -34,6 +34,7 @@
 #include "runtime/snapshot/storage.h"
 #include "runtime/train/batches.h"
 #include "runtime/train/dataset.h"
+#include "runtime/train/image_dataset.h"
 #include "runtime/train/learning_rate.h"
 #include "runtime/train/metrics.h"
 #include "runtime/train/times_cache.h"
@@ -42,6 +43,9 @@
 
 namespace reprise {
 namespace {
+
+constexpr char kTrainPart[] = "train";
+constexpr char kTestPart[] = "t10k";
 
 // For what only this rank knows, in the middle of a step: the others would wait for it, so it ends them all.
 void EndAloneUnlessOk(const absl::Status& status, Communicator& communicator) {
@@ -122,8 +126,8 @@ class TrainingRun {
   absl::StatusOr<int64_t> LargestMicroBatch() {
     ASSIGN_OR_RETURN(const TrainConfiguration one, WithValue(c_, "micro_batch", 1));
     ASSIGN_OR_RETURN(setup_, MakeJobSetup(storage_, one));
-    ASSIGN_OR_RETURN(data_, OpenData(c_.data, setup_.options.sequence_length));
-    const int64_t most = data_->windows() / (communicator_.size() * c_.accumulation);
+    ASSIGN_OR_RETURN(data_, OpenData(c_.data, kTrainPart));
+    const int64_t most = data_->sequences() / (communicator_.size() * c_.accumulation);
     KernelSet kernels({.kind = KernelKind::kCpu, .threads = threads_});
     return Maximize("micro_batch", c_, communicator_.size(), kernels, std::max<int64_t>(most, 1));
   }
@@ -131,9 +135,8 @@ class TrainingRun {
   // Everything that can be refused before memory is taken.
   absl::Status Prepare() {
     ASSIGN_OR_RETURN(setup_, MakeJobSetup(storage_, c_));
-    const int64_t length = setup_.options.sequence_length;
     if (data_ == nullptr) {  // else opened to choose the micro-batch: its tokens are looked through once
-      ASSIGN_OR_RETURN(data_, OpenData(c_.data, length));
+      ASSIGN_OR_RETURN(data_, OpenData(c_.data, kTrainPart));
     }
     ASSIGN_OR_RETURN(TrainingBatches batches,
                      TrainingBatches::Create(data_.get(), {.ranks = communicator_.size(),
@@ -143,7 +146,7 @@ class TrainingRun {
     batches_.emplace(std::move(batches));
     steps_ = c_.steps > 0 ? c_.steps : c_.epochs * batches_->steps_per_epoch();
     if (!c_.validation_data.empty()) {
-      ASSIGN_OR_RETURN(validation_, OpenData(c_.validation_data, length));
+      ASSIGN_OR_RETURN(validation_, OpenData(c_.validation_data, kTestPart));
       ASSIGN_OR_RETURN(ValidationBatches validation,
                        ValidationBatches::Create(validation_.get(), c_.micro_batch.sequences, c_.validation_windows));
       validation_batches_.emplace(validation);
@@ -160,12 +163,36 @@ class TrainingRun {
     return CheckCheckpoint();
   }
 
-  absl::StatusOr<std::unique_ptr<Dataset>> OpenData(const std::string& path, int64_t sequence_length) {
+  // `part`: of a folder with several data sets of images, as MNIST calls them.
+  absl::StatusOr<std::unique_ptr<SequenceSource>> OpenData(const std::string& path, const char* part) {
+    return setup_.source.model.images.has_value() ? OpenImages(path, part) : OpenTokens(path);
+  }
+
+  absl::StatusOr<std::unique_ptr<SequenceSource>> OpenImages(const std::string& path, const char* part) {
+    if (c_.data_format != "auto" && c_.data_format != "idx") {
+      return absl::InvalidArgumentError(absl::StrCat("--data_format=", c_.data_format, " is of tokens, and ",
+                                                     setup_.source.model.name, " reads images; use idx"));
+    }
+    ImageDatasetOptions options{.path = path, .part = part, .input = *setup_.source.model.images};
+    ASSIGN_OR_RETURN(options.normalization,
+                     ReadImageNormalization(storage_, ConfigurationFolder(), options.input.channels));
+    return ImageDataset::Open(storage_, options);
+  }
+
+  // Where config.json stands; empty: nowhere.
+  std::string ConfigurationFolder() const {
+    if (c_.model_config.empty()) return c_.init;
+    if (c_.model_config.find('=') != std::string::npos) return "";
+    const size_t slash = c_.model_config.rfind('/');
+    return slash == std::string::npos ? "." : c_.model_config.substr(0, slash + 1);
+  }
+
+  absl::StatusOr<std::unique_ptr<SequenceSource>> OpenTokens(const std::string& path) {
     DatasetOptions options;
     options.path = path;
     ASSIGN_OR_RETURN(options.format, ParseTokenFormat(c_.data_format));
     options.vocabulary = setup_.source.model.vocabulary;
-    options.sequence_length = sequence_length;
+    options.sequence_length = setup_.options.sequence_length;
     options.verify_part = communicator_.rank();
     options.verify_parts = communicator_.size();
     return Dataset::Open(storage_, options);
@@ -348,8 +375,8 @@ class TrainingRun {
   const bool first_;
   Storage& storage_ = PosixStorage();
   JobSetup setup_;
-  std::unique_ptr<Dataset> data_;
-  std::unique_ptr<Dataset> validation_;
+  std::unique_ptr<SequenceSource> data_;
+  std::unique_ptr<SequenceSource> validation_;
   std::optional<TrainingBatches> batches_;
   std::optional<ValidationBatches> validation_batches_;
   std::unique_ptr<HuggingFaceCheckpoint> checkpoint_;

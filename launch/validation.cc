@@ -22,6 +22,7 @@ namespace {
 constexpr int64_t kMostSteps = int64_t{1} << 40;
 constexpr int64_t kMostSequences = int64_t{1} << 20;
 constexpr int64_t kMostTokens = int64_t{1} << 31;
+constexpr int64_t kMostPixels = 1 << 14;  // of a side
 constexpr int64_t kMostThreads = 4096;
 constexpr int64_t kMostPrefetch = 1 << 16;
 constexpr int64_t kMostPlannedPrefetch = 3;  // of the planner's class
@@ -99,6 +100,7 @@ absl::Status CheckLength(const TrainConfiguration& c) {
     RETURN_IF_ERROR(Between("micro_batch", c.micro_batch.sequences, 1, kMostSequences));
   }
   RETURN_IF_ERROR(Between("sequence_length", c.sequence_length, 0, kMostSequences));
+  RETURN_IF_ERROR(Between("image_size", c.image_size, 0, kMostPixels));
   RETURN_IF_ERROR(Between("accumulation", c.accumulation, 1, kMostSequences));
   RETURN_IF_ERROR(Between("steps", c.steps, 0, kMostSteps));
   RETURN_IF_ERROR(Between("epochs", c.epochs, 0, kMostSequences));
@@ -223,7 +225,7 @@ absl::Status Validate(Subcommand subcommand, TrainConfiguration* configuration) 
 absl::Status ValidatePlan(const TrainConfiguration& c, const PlanRequest& request) {
   RETURN_IF_ERROR(Between("world_size", request.world_size, 0, kMostSequences));
   if (!request.maximize.empty()) {
-    RETURN_IF_ERROR(OneOf("maximize", request.maximize, {"micro_batch", "sequence_length", "n_layer"}));
+    RETURN_IF_ERROR(OneOf("maximize", request.maximize, {"micro_batch", "sequence_length", "image_size", "n_layer"}));
     if (c.memory_budget.bytes <= 0) return Wrong("maximize", "needs --memory_budget, within which to search");
     if (c.micro_batch.automatic) {
       return Wrong("maximize",

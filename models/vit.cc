@@ -192,7 +192,10 @@ absl::Status Validate(const VitConfig& c) {
 Model Vit(const VitConfig& config) {
   Model model;
   model.name = "vit";
-  model.images = ImageInput{.channels = config.num_channels, .size = config.image_size, .classes = config.num_labels};
+  model.images = ImageInput{.channels = config.num_channels,
+                            .size = config.image_size,
+                            .patch = config.patch_size,
+                            .classes = config.num_labels};
   model.sequence_length = config.sequence_length();
   model.blocks.push_back(std::make_shared<VitEmbedding>(config));
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) model.blocks.push_back(std::make_shared<VitLayer>(config, i));

@@ -123,6 +123,7 @@ class Block : public Module {
 struct ImageInput {
   int64_t channels = 3;
   int64_t size = 224;   // pixels of a side
+  int64_t patch = 1;    // likewise: sizes are multiples of it
   int64_t classes = 2;  // labels must be below
 };
 

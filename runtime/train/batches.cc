@@ -19,11 +19,7 @@ constexpr int64_t kMostWindows = std::numeric_limits<uint32_t>::max();
 
 // Row b from window window_of(b), or as one that does not count where that is negative.
 template <typename WindowOf>
-absl::Status FillRows(const Dataset& data, int64_t rows, WindowOf window_of, Batch* batch) {
-  const auto length = static_cast<size_t>(data.sequence_length());
-  REPRISE_CHECK(batch->tokens().size() == static_cast<size_t>(rows) * length &&
-                batch->labels().size() == batch->tokens().size())
-      << "a batch of " << rows << " x " << length << " tokens does not fit its buffers";
+absl::Status FillRows(const SequenceSource& data, int64_t rows, WindowOf window_of, Batch* batch) {
   batch->counted = 0;
   for (int64_t row = 0; row < rows; ++row) {
     const BatchData part = batch->Row(row, rows);
@@ -32,16 +28,14 @@ absl::Status FillRows(const Dataset& data, int64_t rows, WindowOf window_of, Bat
       FillIgnored(part);
       continue;
     }
-    RETURN_IF_ERROR(
-        data.ReadWindow(window, DataAs<int32_t>(part, DataKind::kTokens), DataAs<int32_t>(part, DataKind::kLabels)));
-    batch->counted += data.sequence_length();
+    ASSIGN_OR_RETURN(const int64_t counted, data.ReadSequence(window, part));
+    batch->counted += counted;
   }
   return absl::OkStatus();
 }
 
-absl::Status TooFew(const Dataset& data, const std::string& need, absl::string_view mend) {
-  return absl::DataLossError(absl::StrCat(data.path(), " holds ", data.tokens(), " tokens, which is ", data.windows(),
-                                          " windows of ", data.sequence_length(), ", where ", need, "; ", mend));
+absl::Status TooFew(const SequenceSource& data, const std::string& need, absl::string_view mend) {
+  return absl::DataLossError(absl::StrCat(data.path(), " holds ", data.Contents(), ", where ", need, "; ", mend));
 }
 
 }  // namespace
@@ -58,7 +52,7 @@ void ShuffleWindows(int64_t seed, int64_t epoch, std::vector<uint32_t>* order) {
   }
 }
 
-absl::StatusOr<TrainingBatches> TrainingBatches::Create(const Dataset* data, const BatchPlan& plan) {
+absl::StatusOr<TrainingBatches> TrainingBatches::Create(const SequenceSource* data, const BatchPlan& plan) {
   int64_t together = 0;
   int64_t sequences = 0;
   if (plan.ranks < 1 || plan.micro_batch < 1 || plan.accumulation < 1 ||
@@ -68,20 +62,21 @@ absl::StatusOr<TrainingBatches> TrainingBatches::Create(const Dataset* data, con
         absl::StrCat("a step of ", plan.ranks, " ranks x --micro_batch=", plan.micro_batch,
                      " x --accumulation=", plan.accumulation, " sequences can't be; each must be at least 1"));
   }
-  if (data->windows() < together) {
+  if (data->sequences() < together) {
     return TooFew(*data, absl::StrCat(plan.ranks, " ranks x --micro_batch=", plan.micro_batch, " need ", together),
-                  "give more data, or a smaller --micro_batch or --sequence_length");
+                  absl::StrCat("give more data, or ", data->Mend()));
   }
-  if (data->windows() > kMostWindows) {
-    return absl::InvalidArgumentError(absl::StrCat(data->path(), " makes ", data->windows(), " windows where at most ",
-                                                   kMostWindows, " can be; use a longer --sequence_length"));
+  if (data->sequences() > kMostWindows) {
+    return absl::InvalidArgumentError(absl::StrCat(data->path(), " makes ", data->sequences(),
+                                                   " sequences where at most ", kMostWindows,
+                                                   " can be; use a longer --sequence_length"));
   }
   TrainingBatches result;
   result.data_ = data;
   result.plan_ = plan;
   result.sequences_per_step_ = sequences;
-  result.steps_per_epoch_ = (data->windows() + sequences - 1) / sequences;
-  result.order_.resize(static_cast<size_t>(data->windows()));
+  result.steps_per_epoch_ = (data->sequences() + sequences - 1) / sequences;
+  result.order_.resize(static_cast<size_t>(data->sequences()));
   return result;
 }
 
@@ -103,16 +98,16 @@ absl::Status TrainingBatches::Fill(int64_t step, int64_t rank, int64_t micro_bat
   return FillRows(*data_, plan_.micro_batch, window_of, batch);
 }
 
-absl::StatusOr<ValidationBatches> ValidationBatches::Create(const Dataset* data, int64_t micro_batch,
+absl::StatusOr<ValidationBatches> ValidationBatches::Create(const SequenceSource* data, int64_t micro_batch,
                                                             int64_t most_windows) {
   if (micro_batch < 1) return absl::InvalidArgumentError("--micro_batch must be at least 1");
-  if (data->windows() < 1) {
+  if (data->sequences() < 1) {
     return TooFew(*data, "validation needs at least one", "give more validation data or a smaller --sequence_length");
   }
   ValidationBatches result;
   result.data_ = data;
   result.micro_batch_ = micro_batch;
-  result.windows_ = most_windows > 0 ? std::min(most_windows, data->windows()) : data->windows();
+  result.windows_ = most_windows > 0 ? std::min(most_windows, data->sequences()) : data->sequences();
   return result;
 }
 

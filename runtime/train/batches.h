@@ -1,4 +1,5 @@
-// Which windows a rank trains on, step by step: the same for any number of ranks.
+// Which sequences of a data set a rank trains on, step by step: the same for any number of ranks. A sequence is a
+// window of tokens or an image; here they are called windows.
 //
 //   BatchPlan plan = {.ranks = 4, .micro_batch = 8, .accumulation = 2, .seed = 1};
 //   ASSIGN_OR_RETURN(TrainingBatches batches, TrainingBatches::Create(data.get(), plan));
@@ -22,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/train/batch.h"
-#include "runtime/train/dataset.h"
+#include "runtime/train/sequence_source.h"
 
 namespace reprise {
 
@@ -42,18 +43,18 @@ class TrainingBatches {
  public:
   // InvalidArgument for a plan whose numbers are not positive or too large; DataLoss where the data has fewer windows
   // than ranks x micro-batch.
-  static absl::StatusOr<TrainingBatches> Create(const Dataset* data, const BatchPlan& plan);
+  static absl::StatusOr<TrainingBatches> Create(const SequenceSource* data, const BatchPlan& plan);
 
   int64_t sequences_per_step() const { return sequences_per_step_; }
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
 
-  // Takes no memory. The batch holds micro_batch rows.
+  // Takes no memory for windows of tokens. The batch holds micro_batch rows.
   absl::Status Fill(int64_t step, int64_t rank, int64_t micro_batch_index, Batch* batch);
 
  private:
   TrainingBatches() = default;
 
-  const Dataset* data_ = nullptr;
+  const SequenceSource* data_ = nullptr;
   BatchPlan plan_;
   int64_t sequences_per_step_ = 0;
   int64_t steps_per_epoch_ = 0;
@@ -66,7 +67,8 @@ class TrainingBatches {
 class ValidationBatches {
  public:
   // The first `most_windows` windows only; 0: all. DataLoss where the data has no window.
-  static absl::StatusOr<ValidationBatches> Create(const Dataset* data, int64_t micro_batch, int64_t most_windows = 0);
+  static absl::StatusOr<ValidationBatches> Create(const SequenceSource* data, int64_t micro_batch,
+                                                  int64_t most_windows = 0);
 
   int64_t batches() const { return (windows_ + micro_batch_ - 1) / micro_batch_; }
   absl::Status Fill(int64_t index, Batch* batch) const;
@@ -74,7 +76,7 @@ class ValidationBatches {
  private:
   ValidationBatches() = default;
 
-  const Dataset* data_ = nullptr;
+  const SequenceSource* data_ = nullptr;
   int64_t micro_batch_ = 1;
   int64_t windows_ = 0;
 };

@@ -93,6 +93,16 @@ absl::StatusOr<std::string> Dataset::Identity() const {
   return absl::StrCat(tokens_, " tokens, check ", absl::Hex(check, absl::kZeroPad16));
 }
 
+std::string Dataset::Contents() const {
+  return absl::StrCat(tokens_, " tokens, which is ", windows_, " windows of ", sequence_length_);
+}
+
+absl::StatusOr<int64_t> Dataset::ReadSequence(int64_t sequence, const BatchData& row) const {
+  RETURN_IF_ERROR(
+      ReadWindow(sequence, DataAs<int32_t>(row, DataKind::kTokens), DataAs<int32_t>(row, DataKind::kLabels)));
+  return sequence_length_;
+}
+
 absl::Status Dataset::ReadWindow(int64_t window, absl::Span<int32_t> tokens, absl::Span<int32_t> labels) const {
   REPRISE_CHECK(window >= 0 && window < windows_) << path_ << ": window " << window << " of " << windows_;
   const auto length = static_cast<size_t>(sequence_length_);

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/snapshot/storage.h"
+#include "runtime/train/sequence_source.h"
 #include "runtime/train/token_file.h"
 
 namespace reprise {
@@ -41,20 +42,23 @@ struct DatasetOptions {
       nullptr;  // now and then while that goes on; may be empty
 };
 
-class Dataset {
+class Dataset : public SequenceSource {
  public:
   // DataLoss for a file that is missing, empty or wrong, and for a folder without files or with more than one format.
   static absl::StatusOr<std::unique_ptr<Dataset>> Open(Storage& storage, const DatasetOptions& options);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const override { return path_; }
   TokenFormat format() const { return files_.front().format(); }
   int64_t sequence_length() const { return sequence_length_; }
   int64_t tokens() const { return tokens_; }    // of all files
   int64_t windows() const { return windows_; }  // of all files; 0 if no file is long enough
 
-  // "12345 tokens, check 0123456789abcdef": equal for equal data, so that ranks on several hosts can compare theirs.
+  int64_t sequences() const override { return windows_; }
+  std::string Contents() const override;
+  std::string Mend() const override { return "a smaller --micro_batch or --sequence_length"; }
   // From the format, the sizes of the files, and the first and last tokens of each.
-  absl::StatusOr<std::string> Identity() const;
+  absl::StatusOr<std::string> Identity() const override;
+  absl::StatusOr<int64_t> ReadSequence(int64_t sequence, const BatchData& row) const override;
 
   // Both spans hold sequence_length() elements.
   absl::Status ReadWindow(int64_t window, absl::Span<int32_t> tokens, absl::Span<int32_t> labels) const;

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "runtime/train/dataset.h"
 #include "tests/runtime/train/token_data.h"
 #include "tests/tools/fault_storage.h"
 

@@ -124,7 +124,9 @@ void ExpectGradient(const std::string& name, const std::vector<float>& actual, c
 void ExpectParameter(const std::string& name, const std::vector<float>& actual, const std::vector<double>& expected) {
   const auto [key_begin, key_end] = KeyBias(name, actual.size());
   for (size_t i = 0; i < actual.size(); ++i) {
-    const double bound = i >= key_begin && i < key_end ? 2e-3 : 1e-3;
+    // ViT's are rounding alone in five steps of Adam: two images a rank come to 2.7e-3, one or three to less than 2e-3.
+    const double key_bound = key_end == actual.size() ? 3e-3 : 2e-3;
+    const double bound = i >= key_begin && i < key_end ? key_bound : 1e-3;
     ASSERT_NEAR(actual[i], expected[i], bound) << name << " element " << i;
   }
 }
