@@ -16,6 +16,7 @@ reprise_require(ZLIB zlib1g-dev)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
 find_path(RANDOM123_INCLUDE Random123/philox.h)
 if(NOT RANDOM123_INCLUDE)
   message(FATAL_ERROR "Random123 was not found: run launch/setup, or install librandom123-dev")
@@ -28,5 +29,5 @@ endif()
 add_library(reprise_dependencies INTERFACE)
 target_link_libraries(reprise_dependencies INTERFACE
     absl::status absl::statusor absl::strings absl::str_format absl::flat_hash_map absl::span absl::synchronization absl::time
-    hwy::hwy OpenMP::OpenMP_CXX MPI::MPI_CXX Threads::Threads PkgConfig::hwloc PkgConfig::xxhash spdlog::spdlog
+    hwy::hwy OpenMP::OpenMP_CXX MPI::MPI_CXX Threads::Threads PkgConfig::hwloc PkgConfig::xxhash PkgConfig::re2 spdlog::spdlog
     tomlplusplus::tomlplusplus ${DNNL_LIBRARY} ZLIB::ZLIB ${CMAKE_DL_LIBS})

@@ -42,12 +42,19 @@ struct TrainConfiguration {
   std::string init;                 // a Hugging Face folder; empty: random from `seed`
   int64_t seed = 1;
   std::string freeze;  // regular expression of parameter names
-  double dropout = 0;  // [0, 1)
+  int64_t lora_rank = 0;
+  double lora_alpha = 0;  // 0: as lora_rank
+  std::vector<std::string> lora_targets;
+  std::string adapter;  // a folder in PEFT's layout
+  double dropout = 0;   // [0, 1)
 
   // Data.
   std::string data;
   std::string validation_data;
   std::string data_format = "auto";  // auto, text, u16, llmc, idx
+  std::string labels;                // which tokens of --data count as labels, and as what
+  std::string validation_labels;     // likewise
+  int64_t document_separator = -1;   // token that ends a document; -1: a window is one
   int64_t validation_every = 0;      // steps; 0: at the end only
   int64_t validation_windows = 0;    // windows of each validation; 0: all
 

@@ -49,12 +49,22 @@ SETTING(std::string, model_config, "a Hugging Face config.json, or key=value,key
 SETTING(std::string, init, "a Hugging Face folder to start from; empty: random from --seed");
 SETTING(int64_t, seed, "of initial values, data order and dropout");
 SETTING(std::string, freeze, "regular expression of parameter names that are not trained");
+SETTING(int64_t, lora_rank, "of low-rank adapters, which alone are trained; 0: none");
+SETTING(double, lora_alpha, "their factor is this / --lora_rank; 0: as the rank");
+SETTING(std::vector<std::string>, lora_targets,
+        "products that get adapters, by name (q_proj,v_proj), or all-linear; empty: the usual ones of the model");
+SETTING(std::string, adapter, "folder of adapters in PEFT's layout to go on from, in place of --lora_rank");
 SETTING(double, dropout, "probability, 0 to below 1");
 
 SETTING(std::string, data, "training file or folder");
 SETTING(std::string, validation_data, "validation file or folder");
 SETTING(std::string, data_format,
         "auto, text (bytes as tokens), u16 (headerless), llmc (its header), idx (MNIST's images and labels)");
+SETTING(
+    std::string, labels,
+    "file of --data's labels: a byte a token (0: not counted), or an int32 (-100: not counted); of a folder, a folder");
+SETTING(std::string, validation_labels, "likewise, of --validation_data");
+SETTING(int64_t, document_separator, "token that ends a document: attention stays within one; -1: a window is one");
 SETTING(int64_t, validation_every, "steps between validations; 0: at the end");
 SETTING(int64_t, validation_windows, "windows of a validation; 0: all");
 
@@ -96,7 +106,8 @@ SETTING(std::string, profile_cache, "folder of measured times; auto: in the user
 SETTING(std::string, snapshot_dir, "folder of saved training states");
 SETTING(int64_t, snapshot_every, "steps between snapshots");
 SETTING(std::string, resume, "none, auto, or a snapshot");
-ABSL_FLAG(std::string, export, reprise::Defaults().export_folder, "folder for a Hugging Face checkpoint at the end");
+ABSL_FLAG(std::string, export, reprise::Defaults().export_folder,
+          "folder for a Hugging Face checkpoint at the end; with adapters, for these in PEFT's layout");
 SETTING(std::string, export_dtype, "fp32 or bf16: of what --export writes");
 SETTING(reprise::ByteCount, export_part_size, "most bytes of one file of --export (KiB, MiB, GiB)");
 SETTING(std::string, dump_gradients, "safetensors file for the last step's whole, unclipped gradients");
@@ -138,10 +149,17 @@ constexpr Setting kSettings[] = {
     {"init", kModel, &C::init},
     {"seed", kModel, &C::seed},
     {"freeze", kModel, &C::freeze},
+    {"lora_rank", kModel, &C::lora_rank},
+    {"lora_alpha", kModel, &C::lora_alpha},
+    {"lora_targets", kModel, &C::lora_targets},
+    {"adapter", kModel, &C::adapter},
     {"dropout", kModel, &C::dropout},
     {"data", kData, &C::data},
     {"validation_data", kData, &C::validation_data},
     {"data_format", kData, &C::data_format},
+    {"labels", kData, &C::labels},
+    {"validation_labels", kData, &C::validation_labels},
+    {"document_separator", kData, &C::document_separator},
     {"validation_every", kData, &C::validation_every},
     {"validation_windows", kData, &C::validation_windows},
     {"micro_batch", kLength, &C::micro_batch},

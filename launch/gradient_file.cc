@@ -11,6 +11,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> OpenGradientFile(Storage& sto
                                                                     const TrainingJob& job) {
   std::vector<TensorDeclaration> declarations;
   for (const Parameter* parameter : job.parameters()) {
+    if (!job.IsTrained(*parameter)) continue;
     declarations.push_back({parameter->name(), StoredType::kF32, parameter->shape()});
   }
   return SafetensorsWriter::Create(storage, path, std::move(declarations), {{"format", "pt"}});
@@ -19,6 +20,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> OpenGradientFile(Storage& sto
 absl::Status WriteGradientFile(SafetensorsWriter* writer, TrainingJob& job, double factor) {
   absl::Status status;
   for (const Parameter* parameter : ParametersByName(job)) {
+    if (!job.IsTrained(*parameter)) continue;
     std::vector<float> whole(static_cast<size_t>(parameter->elements()));
     RETURN_IF_ERROR(job.ReadGradient(*parameter, factor, absl::MakeSpan(whole)));
     if (writer != nullptr && status.ok()) status = writer->Write(parameter->name(), absl::MakeConstSpan(whole));

@@ -3,9 +3,12 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "launch/freeze.h"
+#include "runtime/model/low_rank.h"
 #include "runtime/model/program.h"
 #include "runtime/snapshot/read_model_config.h"
 
@@ -62,13 +65,54 @@ absl::StatusOr<int64_t> SequenceLength(const TrainConfiguration& c, const Model&
   return c.sequence_length;
 }
 
+absl::Status CheckDocuments(const TrainConfiguration& c, const Model& model) {
+  if (c.document_separator < 0) return absl::OkStatus();
+  if (c.document_separator >= model.vocabulary) {
+    return absl::InvalidArgumentError(absl::StrCat("document_separator=", c.document_separator,
+                                                   " is beyond the vocabulary of ", model.vocabulary,
+                                                   " tokens; give the token that ends a document"));
+  }
+  const Program program = TraceModel(model, {.sequences = 1, .sequence_length = 1, .training = false});
+  if (program.data_bytes[static_cast<size_t>(DataKind::kDocumentStarts)] > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("document_separator=", c.document_separator, ": the model ",
+                                                 model.name, " does not keep documents apart; leave it out"));
+}
+
+// Where the flags ask for them.
+absl::Status AddAdapters(Storage& storage, const TrainConfiguration& c, JobSetup* setup) {
+  if (c.lora_rank == 0 && c.adapter.empty()) return absl::OkStatus();
+  AdapterConfig config;
+  if (!c.adapter.empty()) {
+    ASSIGN_OR_RETURN(config, ReadAdapterConfig(storage, c.adapter));
+  } else {
+    config.options = {.rank = c.lora_rank,
+                      .alpha = c.lora_alpha > 0 ? c.lora_alpha : static_cast<double>(c.lora_rank),
+                      .targets = c.lora_targets.empty() ? setup->source.adapter_targets : c.lora_targets};
+  }
+  Model& model = setup->source.model;
+  RETURN_IF_ERROR(AddLowRankAdapters(config.options, &model));
+  if (!c.init.empty()) config.base_model = c.init;
+  if (model.vocabulary > 0) config.task = "CAUSAL_LM";
+  for (const auto& [weight, adapter] : model.adapters) {
+    config.weights_in_out |= adapter->layout() == WeightLayout::kInOut;
+  }
+  setup->adapter = std::move(config);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<JobSetup> MakeJobSetup(Storage& storage, const TrainConfiguration& c) {
   ASSIGN_OR_RETURN(ModelConfig config, ReadConfig(storage, c));
   JobSetup setup;
   RETURN_IF_ERROR(CheckImageSize(c, config));
-  ASSIGN_OR_RETURN(setup.source, BuildModel(c.model, config, {.dropout = c.dropout, .image_size = c.image_size}));
+  ASSIGN_OR_RETURN(
+      setup.source,
+      BuildModel(c.model, config,
+                 {.dropout = c.dropout, .image_size = c.image_size, .documents = c.document_separator >= 0}));
+  RETURN_IF_ERROR(CheckDocuments(c, setup.source.model));
+  RETURN_IF_ERROR(AddAdapters(storage, c, &setup));
+  RETURN_IF_ERROR(Freeze(c.freeze, &setup.source.model));
   JobOptions& o = setup.options;
   o.micro_batch = c.micro_batch.sequences;
   ASSIGN_OR_RETURN(o.sequence_length, SequenceLength(c, setup.source.model));

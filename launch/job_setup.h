@@ -2,11 +2,13 @@
 #ifndef REPRISE_LAUNCH_JOB_SETUP_H_
 #define REPRISE_LAUNCH_JOB_SETUP_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "launch/configuration.h"
 #include "models/registry.h"
+#include "runtime/snapshot/adapter_config.h"
 #include "runtime/snapshot/storage.h"
 #include "runtime/train/job_plan.h"
 
@@ -14,6 +16,7 @@ namespace reprise {
 
 struct JobSetup {
   ModelSource source;
+  std::optional<AdapterConfig> adapter;  // of the model's low-rank adapters, where it has any
   JobOptions options;
 };
 

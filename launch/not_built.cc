@@ -15,7 +15,6 @@ absl::Status RefuseNotBuilt(const TrainConfiguration& c) {
   };
   const bool resumes = c.resume != "none" && (c.resume != "auto" || !c.snapshot_dir.empty());
   const Refusal refusals[] = {
-      {!c.freeze.empty(), "--freeze", "every parameter is trained"},
       {c.replicas > 1, "--replicas above 1", "every rank holds one shard of one model"},
       {c.offload_parameters, "--offload=parameters", "activations is"},
       {c.offload_optimizer, "--offload=optimizer", "activations is"},

@@ -101,8 +101,11 @@ std::vector<FlagPath> InputPathsOf(const TrainConfiguration& c) {
   std::vector<FlagPath> inputs = {{"--config", FlagValue("config")},
                                   {"--model_config", c.model_config},
                                   {"--init", c.init},
+                                  {"--adapter", c.adapter},
                                   {"--data", c.data},
-                                  {"--validation_data", c.validation_data}};
+                                  {"--labels", c.labels},
+                                  {"--validation_data", c.validation_data},
+                                  {"--validation_labels", c.validation_labels}};
   for (const std::string& path : c.plugin) inputs.push_back({"--plugin", path});
   return inputs;
 }

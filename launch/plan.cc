@@ -58,7 +58,7 @@ constexpr char kMachinePart[] = "; ";  // of a profile's description, behind the
 // Flags of the job beside --profile may only say what the profile is of.
 absl::Status CheckSameJob(const TrainConfiguration& c, const PlanRequest& request, const Profile& profile) {
   const TrainConfiguration defaults;
-  const bool says = !c.model_config.empty() || !c.init.empty() || c.model != defaults.model ||
+  const bool says = !c.model_config.empty() || !c.init.empty() || !c.adapter.empty() || c.model != defaults.model ||
                     c.micro_batch != defaults.micro_batch || c.sequence_length != defaults.sequence_length ||
                     c.image_size != defaults.image_size || c.accumulation != defaults.accumulation ||
                     c.precision != defaults.precision || c.sharding != defaults.sharding ||

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/bytes.h"
 
 namespace reprise {
@@ -41,18 +42,23 @@ int64_t BoundaryBytes(const Program& program, size_t block) {
   return bytes;
 }
 
+std::string UnitNames(const UnitLayout& units, size_t block) {
+  std::vector<std::string> names;
+  for (const int32_t unit : units.GroupOf(block).units()) names.push_back(units.units[static_cast<size_t>(unit)].name);
+  return absl::StrJoin(names, ", ");
+}
+
 // One line for blocks in a row that read the same.
 std::string BlockLines(const JobPlan& job) {
   std::vector<std::pair<std::string, std::string>> rows;  // name, the rest
   for (size_t b = 0; b < job.program.blocks.size(); ++b) {
-    const auto unit = static_cast<size_t>(job.units.unit_of_block[b]);
     const bool layer = b > 0 && b + 1 < job.program.blocks.size();
     const std::string kept = layer ? KeptText(job, b - 1) : "-";
     rows.emplace_back(
         job.program.blocks[b].name,
         absl::StrFormat("%-32s %12s %12s %14s  %s", kept, FormatBytes(BoundaryBytes(job.program, b)),
-                        FormatBytes(SavedBytes(job.program, b)), FormatBytes(job.units.units[unit].shard_elements * 4),
-                        job.units.units[unit].name));
+                        FormatBytes(SavedBytes(job.program, b)),
+                        FormatBytes(job.units.WholeElements(b) / job.units.ranks * 4), UnitNames(job.units, b)));
   }
   std::string text = absl::StrFormat("%-24s %-32s %12s %12s %14s  %s\n", "block", "kept of forward", "boundary",
                                      "backward reads", "shard, float32", "unit");
@@ -124,7 +130,10 @@ std::string PlanText(const JobPlan& job) {
       o.checkpoint, job.plan.segment_count(), job.plan.offloaded_boundaries(), ShardingName(o.sharding),
       job.units.ranks, job.plan.prefetch, o.accumulation, o.dtype == DType::kBFloat16 ? "bf16" : "fp32");
   absl::StrAppend(&text, BlockLines(job));
-  absl::StrAppend(&text, "parameters: ", job.units.parameter_count(), "\n");
+  absl::StrAppend(&text, "parameters: ", job.units.parameter_count());
+  const int64_t trained = job.units.trained_count();
+  if (trained < job.units.parameter_count()) absl::StrAppend(&text, ", of which ", trained, " are trained");
+  absl::StrAppend(&text, "\n");
   absl::StrAppend(&text,
                   absl::StrFormat("predicted peak: %d bytes (%s) of device memory per rank, in %s; %s of host memory\n",
                                   job.device_bytes(), FormatBytes(job.device_bytes()), PeakBlock(job),

@@ -30,6 +30,7 @@
 #include "launch/run_table.h"
 #include "launch/same_settings.h"
 #include "launch/validation_loss.h"
+#include "runtime/model/low_rank.h"
 #include "runtime/snapshot/huggingface.h"
 #include "runtime/snapshot/storage.h"
 #include "runtime/train/batches.h"
@@ -73,6 +74,9 @@ class TrainingRun {
       RETURN_IF_ERROR(CheckSameFiles("--validation_data", c_.validation_data, validation_->Identity()));
     }
     if (checkpoint_ != nullptr) RETURN_IF_ERROR(CheckSameFiles("--init", c_.init, checkpoint_->Identity(expected_)));
+    if (adapter_ != nullptr) {
+      RETURN_IF_ERROR(CheckSameFiles("--adapter", c_.adapter, adapter_->Identity(expected_of_adapter_)));
+    }
     RETURN_IF_ERROR(Agree(communicator_, OpenOutputs()));
     Progress progress(steps_, !first_);
     progress.Note(MachineText());
@@ -96,7 +100,7 @@ class TrainingRun {
     }
     if (first_) progress.Note(table_.Text(job_->plan(), UncheckpointedPeak()));
     if (!c_.export_folder.empty()) {
-      RETURN_IF_ERROR(Export(storage_, c_, setup_.source, communicator_, *job_));
+      RETURN_IF_ERROR(Export(storage_, c_, setup_, communicator_, *job_));
       progress.Note(absl::StrCat("exported: ", c_.export_folder));
     }
     if (c_.report.empty()) return absl::OkStatus();
@@ -126,7 +130,7 @@ class TrainingRun {
   absl::StatusOr<int64_t> LargestMicroBatch() {
     ASSIGN_OR_RETURN(const TrainConfiguration one, WithValue(c_, "micro_batch", 1));
     ASSIGN_OR_RETURN(setup_, MakeJobSetup(storage_, one));
-    ASSIGN_OR_RETURN(data_, OpenData(c_.data, kTrainPart));
+    ASSIGN_OR_RETURN(data_, OpenData(c_.data, c_.labels, kTrainPart));
     const int64_t most = data_->sequences() / (communicator_.size() * c_.accumulation);
     KernelSet kernels({.kind = KernelKind::kCpu, .threads = threads_});
     return Maximize("micro_batch", c_, communicator_.size(), kernels, std::max<int64_t>(most, 1));
@@ -136,7 +140,7 @@ class TrainingRun {
   absl::Status Prepare() {
     ASSIGN_OR_RETURN(setup_, MakeJobSetup(storage_, c_));
     if (data_ == nullptr) {  // else opened to choose the micro-batch: its tokens are looked through once
-      ASSIGN_OR_RETURN(data_, OpenData(c_.data, kTrainPart));
+      ASSIGN_OR_RETURN(data_, OpenData(c_.data, c_.labels, kTrainPart));
     }
     ASSIGN_OR_RETURN(TrainingBatches batches,
                      TrainingBatches::Create(data_.get(), {.ranks = communicator_.size(),
@@ -146,7 +150,7 @@ class TrainingRun {
     batches_.emplace(std::move(batches));
     steps_ = c_.steps > 0 ? c_.steps : c_.epochs * batches_->steps_per_epoch();
     if (!c_.validation_data.empty()) {
-      ASSIGN_OR_RETURN(validation_, OpenData(c_.validation_data, kTestPart));
+      ASSIGN_OR_RETURN(validation_, OpenData(c_.validation_data, c_.validation_labels, kTestPart));
       ASSIGN_OR_RETURN(ValidationBatches validation,
                        ValidationBatches::Create(validation_.get(), c_.micro_batch.sequences, c_.validation_windows));
       validation_batches_.emplace(validation);
@@ -158,17 +162,51 @@ class TrainingRun {
              .steps = std::max<int64_t>(steps_, 1),
              .decay = decay};
     RETURN_IF_ERROR(Validate(rate_));
-    if (c_.init.empty()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(checkpoint_, HuggingFaceCheckpoint::Open(storage_, c_.init, setup_.source.checkpoint));
-    return CheckCheckpoint();
+    FindExpected();
+    if (!c_.init.empty()) {
+      ASSIGN_OR_RETURN(checkpoint_, HuggingFaceCheckpoint::Open(storage_, c_.init, setup_.source.checkpoint));
+      RETURN_IF_ERROR(checkpoint_->Check(expected_));
+      leftover_ = checkpoint_->Leftover(expected_);
+      rounded_ = checkpoint_->Rounded(expected_);
+      RETURN_IF_ERROR(checkpoint_->CheckTied(communicator_.rank(), communicator_.size()));
+    }
+    return c_.adapter.empty() ? absl::OkStatus() : OpenAdapter();
+  }
+
+  // What the folders of --init and --adapter are to hold.
+  void FindExpected() {
+    const Program program = TraceModel(setup_.source.model, {.sequences = 1, .sequence_length = 1});
+    for (const Unit& unit : MakeUnits(program, 1).units) {
+      for (const UnitParameter& p : unit.parameters) {
+        const bool of_adapter = IsOfAdapter(setup_.source.model, *p.parameter);
+        (of_adapter ? expected_of_adapter_ : expected_).push_back({p.parameter->name(), p.parameter->shape()});
+      }
+    }
+  }
+
+  absl::Status OpenAdapter() {
+    ASSIGN_OR_RETURN(adapter_, HuggingFaceCheckpoint::OpenAdapter(storage_, c_.adapter));
+    RETURN_IF_ERROR(adapter_->Check(expected_of_adapter_));
+    const std::vector<std::string> more = adapter_->Leftover(expected_of_adapter_);
+    if (more.empty()) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(c_.adapter, " holds ", more.size(),
+                                            " tensors for which the model has no adapter, first ", more.front(),
+                                            "; give the model that it was made for"));
   }
 
   // `part`: of a folder with several data sets of images, as MNIST calls them.
-  absl::StatusOr<std::unique_ptr<SequenceSource>> OpenData(const std::string& path, const char* part) {
-    return setup_.source.model.images.has_value() ? OpenImages(path, part) : OpenTokens(path);
+  absl::StatusOr<std::unique_ptr<SequenceSource>> OpenData(const std::string& path, const std::string& labels,
+                                                           const char* part) {
+    return setup_.source.model.images.has_value() ? OpenImages(path, labels, part) : OpenTokens(path, labels);
   }
 
-  absl::StatusOr<std::unique_ptr<SequenceSource>> OpenImages(const std::string& path, const char* part) {
+  absl::StatusOr<std::unique_ptr<SequenceSource>> OpenImages(const std::string& path, const std::string& labels,
+                                                             const char* part) {
+    if (!labels.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("--labels=", labels, " is of tokens, and ",
+                                                     setup_.source.model.name,
+                                                     " reads images, which have labels of their own; leave it out"));
+    }
     if (c_.data_format != "auto" && c_.data_format != "idx") {
       return absl::InvalidArgumentError(absl::StrCat("--data_format=", c_.data_format, " is of tokens, and ",
                                                      setup_.source.model.name, " reads images; use idx"));
@@ -187,12 +225,14 @@ class TrainingRun {
     return slash == std::string::npos ? "." : c_.model_config.substr(0, slash + 1);
   }
 
-  absl::StatusOr<std::unique_ptr<SequenceSource>> OpenTokens(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<SequenceSource>> OpenTokens(const std::string& path, const std::string& labels) {
     DatasetOptions options;
     options.path = path;
     ASSIGN_OR_RETURN(options.format, ParseTokenFormat(c_.data_format));
     options.vocabulary = setup_.source.model.vocabulary;
     options.sequence_length = setup_.options.sequence_length;
+    options.labels = labels;
+    options.document_separator = c_.document_separator;
     options.verify_part = communicator_.rank();
     options.verify_parts = communicator_.size();
     return Dataset::Open(storage_, options);
@@ -208,17 +248,6 @@ class TrainingRun {
                                             " on rank ", other - all.begin(), "; give every rank the same files"));
   }
 
-  absl::Status CheckCheckpoint() {
-    const Program program = TraceModel(setup_.source.model, {.sequences = 1, .sequence_length = 1});
-    for (const Unit& unit : MakeUnits(program, 1).units) {
-      for (const UnitParameter& p : unit.parameters) expected_.push_back({p.parameter->name(), p.parameter->shape()});
-    }
-    RETURN_IF_ERROR(checkpoint_->Check(expected_));
-    leftover_ = checkpoint_->Leftover(expected_);
-    rounded_ = checkpoint_->Rounded(expected_);
-    return checkpoint_->CheckTied(communicator_.rank(), communicator_.size());
-  }
-
   // Only rank 0 writes.
   absl::Status CheckOutputs() const {
     if (!first_) return absl::OkStatus();
@@ -232,7 +261,7 @@ class TrainingRun {
   // Outputs are opened before the first step: a path that cannot be written must not cost a day.
   absl::Status OpenOutputs() {
     if (!first_) return absl::OkStatus();
-    RETURN_IF_ERROR(CheckExport(storage_, c_));
+    RETURN_IF_ERROR(CheckExport(storage_, c_, setup_));
     if (!c_.metrics.empty()) {
       ASSIGN_OR_RETURN(MetricsWriter metrics, MetricsWriter::Open(storage_, c_.metrics, LineStreamMode::kReplace));
       metrics_.emplace(std::move(metrics));
@@ -280,9 +309,12 @@ class TrainingRun {
       setup_.options.times = std::make_shared<const MachineTimes>(std::move(times));
     }
     ASSIGN_OR_RETURN(job_, TrainingJob::Create(setup_.source.model, setup_.options, machine, communicator_));
-    if (checkpoint_ == nullptr) return job_->SetParameters(RandomParameters(static_cast<uint64_t>(c_.seed)));
-    return job_->SetParameters([this](const Parameter& parameter, int64_t first, absl::Span<float> out) {
-      return checkpoint_->ReadRange(parameter.name(), parameter.shape(), first, out);
+    const ParameterSource random = RandomParameters(static_cast<uint64_t>(c_.seed));
+    return job_->SetParameters([&](const Parameter& parameter, int64_t first, absl::Span<float> out) {
+      const bool of_adapter = IsOfAdapter(setup_.source.model, parameter);
+      const HuggingFaceCheckpoint* folder = of_adapter ? adapter_.get() : checkpoint_.get();
+      if (folder == nullptr) return random(parameter, first, out);
+      return folder->ReadRange(parameter.name(), parameter.shape(), first, out);
     });
   }
 
@@ -381,8 +413,10 @@ class TrainingRun {
   std::optional<ValidationBatches> validation_batches_;
   std::unique_ptr<HuggingFaceCheckpoint> checkpoint_;
   std::vector<ExpectedTensor> expected_;  // of checkpoint_
-  std::vector<std::string> leftover_;     // tensors that the model does not use
-  std::vector<std::string> rounded_;      // in F64
+  std::vector<ExpectedTensor> expected_of_adapter_;
+  std::unique_ptr<HuggingFaceCheckpoint> adapter_;
+  std::vector<std::string> leftover_;  // tensors that the model does not use
+  std::vector<std::string> rounded_;   // in F64
   LearningRateSettings rate_;
   int64_t steps_ = 0;
   CoreShare share_;  // of the host's cores

@@ -80,8 +80,20 @@ absl::Status ReadSuffix(const char* flag, const std::string& word, absl::string_
 absl::Status CheckModelAndData(const TrainConfiguration& c) {
   if (c.model.empty()) return Wrong("model", "must name a model, for example gpt2");
   RETURN_IF_ERROR(Between("seed", c.seed, 0, INT64_MAX));
+  RETURN_IF_ERROR(Between("lora_rank", c.lora_rank, 0, 1 << 20));
+  RETURN_IF_ERROR(NotNegative("lora_alpha", c.lora_alpha));
+  if (c.lora_rank == 0 && c.lora_alpha > 0) return Wrong("lora_alpha", "needs --lora_rank");
+  if (c.lora_rank == 0 && !c.lora_targets.empty()) return Wrong("lora_targets", "needs --lora_rank");
+  if (c.lora_rank > 0 && !c.adapter.empty()) {
+    return Wrong("lora_rank", "and --adapter are both set: an adapter folder says its own rank, give one of them");
+  }
   RETURN_IF_ERROR(BelowOne("dropout", c.dropout));
   RETURN_IF_ERROR(OneOf("data_format", c.data_format, {"auto", "text", "u16", "llmc", "idx"}));
+  RETURN_IF_ERROR(Between("document_separator", c.document_separator, -1, INT32_MAX));
+  if (c.data.empty() && !c.labels.empty()) return Wrong("labels", "needs --data");
+  if (c.validation_data.empty() && !c.validation_labels.empty()) {
+    return Wrong("validation_labels", "needs --validation_data");
+  }
   RETURN_IF_ERROR(Between("validation_every", c.validation_every, 0, kMostSteps));
   RETURN_IF_ERROR(Between("validation_windows", c.validation_windows, 0, kMostSteps));
   if (c.validation_data.empty() && c.validation_every > 0) {

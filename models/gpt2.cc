@@ -50,17 +50,22 @@ class Gpt2Attention : public Module {
   Gpt2Attention(const Module& parent, const Gpt2Config& c)
       : Module(parent, "attn"),
         heads_(c.n_head),
+        documents_(c.documents),
         dropout_(c.dropout),
         qkv_(*this, "c_attn", c.n_embd, 3 * c.n_embd, c.initializer_range),
         projection_(*this, "c_proj", c.n_embd, c.n_embd, ResidualDeviation(c)) {}
   Tensor Forward(BlockTrace& t, Tensor x) const {
-    const AttentionOptions options{
-        .heads = heads_, .sequence_length = t.sequence_length(), .causal = true, .dropout = dropout_};
+    const AttentionOptions options{.heads = heads_,
+                                   .sequence_length = t.sequence_length(),
+                                   .causal = true,
+                                   .dropout = dropout_,
+                                   .document_starts = documents_ ? t.DocumentStarts() : Tensor()};
     return Dropout(projection_.Forward(t, Attention(qkv_.Forward(t, x), options)), dropout_, t.sequence_length());
   }
 
  private:
   int64_t heads_;
+  bool documents_;
   double dropout_;
   Gpt2Linear qkv_, projection_;
 };
@@ -107,17 +112,23 @@ class Gpt2Embedding : public Block {
  public:
   explicit Gpt2Embedding(const Gpt2Config& c)
       : Block("transformer"),
+        documents_(c.documents),
         dropout_(c.dropout),
         tokens_(*this, "wte.weight", {c.vocab_size, c.n_embd}, Initializer::Normal(c.initializer_range)),
         positions_(*this, "wpe.weight", {c.n_positions, c.n_embd}, Initializer::Normal(c.initializer_range)) {}
 
   std::vector<Tensor> Forward(BlockTrace& t, const std::vector<Tensor>& /*boundary*/) const override {
-    const Tensor x = Embedding(t.Tokens(), t.Get(tokens_), t.Get(positions_), t.sequence_length());
-    return {Dropout(x, dropout_, t.sequence_length())};
+    const Tensor tokens = t.Get(tokens_);
+    const Tensor positions = t.Get(positions_);
+    const int64_t length = t.sequence_length();
+    const Tensor x = documents_ ? Embedding(t.Tokens(), tokens, positions, t.Positions(), length)
+                                : Embedding(t.Tokens(), tokens, positions, length);
+    return {Dropout(x, dropout_, length)};
   }
   const Parameter& token_table() const { return tokens_; }
 
  private:
+  bool documents_;
   double dropout_;
   Parameter tokens_, positions_;
 };

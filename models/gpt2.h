@@ -22,7 +22,8 @@ struct Gpt2Config {
   int64_t n_inner = 0;  // width of the MLP; 0: 4 * n_embd
   double layer_norm_epsilon = 1e-5;
   double initializer_range = 0.02;
-  double dropout = 0;  // on the embedding, on attention probabilities, and before each residual
+  bool documents = false;  // rows attend within their document, and count positions from its start
+  double dropout = 0;      // on the embedding, on attention probabilities, and before each residual
 
   int64_t mlp_width() const { return n_inner > 0 ? n_inner : 4 * n_embd; }
 };

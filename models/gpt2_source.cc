@@ -47,8 +47,11 @@ absl::StatusOr<ModelSource> BuildGpt2(ModelConfig& config, const ModelOptions& o
   // Before the sizes are judged: a mistyped n_head would leave its default to be blamed.
   RETURN_IF_ERROR(RefuseUnknownKeys("gpt2", config));
   c.dropout = options.dropout;
+  c.documents = options.documents;
   RETURN_IF_ERROR(Validate(c));
-  return ModelSource{Gpt2(c), {.prefix = "transformer.", .tied = {{"lm_head.weight", "transformer.wte.weight"}}}};
+  ModelSource source{Gpt2(c), {.prefix = "transformer.", .tied = {{"lm_head.weight", "transformer.wte.weight"}}}};
+  source.adapter_targets = {"c_attn"};
+  return source;
 }
 
 [[maybe_unused]] const bool gpt2_registered = RegisterModel("gpt2", BuildGpt2, "GPT2LMHeadModel");

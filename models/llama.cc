@@ -52,6 +52,7 @@ class LlamaAttention : public Module {
       : Module(parent, "self_attn"),
         heads_(c.num_attention_heads),
         key_value_heads_(c.key_value_heads()),
+        documents_(c.documents),
         dropout_(c.dropout),
         rotary_(c.rotary),
         q_(*this, "q_proj", c.hidden_size, heads_ * c.head_size(), c.query_key_value_bias, c),
@@ -64,7 +65,8 @@ class LlamaAttention : public Module {
                                    .sequence_length = t.sequence_length(),
                                    .causal = true,
                                    .dropout = dropout_,
-                                   .key_value_heads = key_value_heads_};
+                                   .key_value_heads = key_value_heads_,
+                                   .document_starts = documents_ ? t.DocumentStarts() : Tensor()};
     const Tensor q = Rotate(t, q_.Forward(t, x), heads_);
     const Tensor k = Rotate(t, k_.Forward(t, x), key_value_heads_);
     return o_.Forward(t, Attention(q, k, v_.Forward(t, x), options));
@@ -75,10 +77,11 @@ class LlamaAttention : public Module {
     RotaryOptions options = rotary_;
     options.heads = heads;
     options.sequence_length = t.sequence_length();
-    return Rotary(x, options);
+    return documents_ ? Rotary(x, t.Positions(), options) : Rotary(x, options);
   }
 
   int64_t heads_, key_value_heads_;
+  bool documents_;
   double dropout_;
   RotaryOptions rotary_;
   LlamaLinear q_, k_, v_, o_;

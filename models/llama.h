@@ -30,6 +30,7 @@ struct LlamaConfig {
   bool output_bias = false;           // Llama with attention_bias
   bool mlp_bias = false;
   RotaryOptions rotary = {};  // theta and scaling; heads and length are set for each use
+  bool documents = false;     // rows attend within their document, and count positions from its start
   double dropout = 0;         // on attention probabilities
 
   // Limits of the numbers of `rotary`.

@@ -89,9 +89,11 @@ absl::StatusOr<ModelSource> Finish(const std::string& name, const ModelConfig& c
                                    const ModelOptions& options) {
   RETURN_IF_ERROR(RefuseUnknownKeys(name, config));
   c.dropout = options.dropout;
+  c.documents = options.documents;
   RETURN_IF_ERROR(Validate(c));
   ModelSource source{Llama(c), {.prefix = "model."}};
   source.model.name = name;
+  source.adapter_targets = {"q_proj", "v_proj"};
   if (c.tie_word_embeddings) source.checkpoint.tied = {{"lm_head.weight", "model.embed_tokens.weight"}};
   return source;
 }

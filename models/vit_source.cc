@@ -46,7 +46,9 @@ absl::StatusOr<ModelSource> BuildVit(ModelConfig& config, const ModelOptions& op
   RETURN_IF_ERROR(RefuseUnknownKeys("vit", config));
   c.dropout = options.dropout;
   RETURN_IF_ERROR(Validate(c));
-  return ModelSource{Vit(c), {.prefix = "vit.", .unused = {"vit.pooler.dense.weight", "vit.pooler.dense.bias"}}};
+  ModelSource source{Vit(c), {.prefix = "vit.", .unused = {"vit.pooler.dense.weight", "vit.pooler.dense.bias"}}};
+  source.adapter_targets = {"query", "value"};
+  return source;
 }
 
 [[maybe_unused]] const bool vit_registered = RegisterModel("vit", BuildVit, "ViTForImageClassification");

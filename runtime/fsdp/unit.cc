@@ -10,12 +10,29 @@ namespace {
 
 constexpr int64_t kAlignmentBytes = 128;
 
-void AddParameters(const ProgramBlock& block, Unit* unit) {
-  for (const Parameter* parameter : block.parameters) {
-    const bool known = std::any_of(unit->parameters.begin(), unit->parameters.end(),
-                                   [&](const UnitParameter& p) { return p.parameter == parameter; });
-    if (!known) unit->parameters.push_back({parameter, 0});
+bool Holds(const Unit& unit, const Parameter* parameter) {
+  return std::any_of(unit.parameters.begin(), unit.parameters.end(),
+                     [&](const UnitParameter& p) { return p.parameter == parameter; });
+}
+
+// A unit is made for the first parameter of its kind.
+void AddParameters(const ProgramBlock& block, const std::string& name, UnitGroup* group, std::vector<Unit>* units) {
+  for (size_t k = 0; k < block.parameters.size(); ++k) {
+    const bool trained = block.trained[k];
+    int32_t& index = trained ? group->trained : group->frozen;
+    if (index < 0) {
+      index = static_cast<int32_t>(units->size());
+      units->push_back({.name = trained ? name : name + " frozen", .parameters = {}, .trained = trained});
+    }
+    Unit& unit = (*units)[static_cast<size_t>(index)];
+    if (!Holds(unit, block.parameters[k])) unit.parameters.push_back({block.parameters[k], 0});
   }
+}
+
+int64_t ElementsOf(const Unit& unit) {
+  int64_t count = 0;
+  for (const UnitParameter& p : unit.parameters) count += p.parameter->elements();
+  return count;
 }
 
 void AssignOffsets(int64_t alignment, int ranks, Unit* unit) {
@@ -36,32 +53,57 @@ void AssignOffsets(int64_t alignment, int ranks, Unit* unit) {
 UnitLayout MakeUnits(const Program& program, int ranks) {
   UnitLayout layout;
   layout.ranks = ranks;
-  layout.units.push_back({"root", {}, 0, 0});
-  for (size_t b = 0; b < program.blocks.size(); ++b) {
-    const bool root = b == 0 || b + 1 == program.blocks.size();
-    if (!root) layout.units.push_back({program.blocks[b].name, {}, 0, 0});
-    Unit& unit = root ? layout.units.front() : layout.units.back();
-    AddParameters(program.blocks[b], &unit);
-    layout.unit_of_block.push_back(root ? 0 : static_cast<int32_t>(layout.units.size() - 1));
+  const size_t last = program.blocks.size() - 1;
+  layout.groups.resize(last);
+  AddParameters(program.blocks[0], "root", &layout.groups[0], &layout.units);
+  AddParameters(program.blocks[last], "root", &layout.groups[0], &layout.units);
+  for (size_t b = 0; b <= last; ++b) layout.group_of_block.push_back(b == last ? 0 : static_cast<int32_t>(b));
+  for (size_t b = 1; b < last; ++b) {
+    AddParameters(program.blocks[b], program.blocks[b].name, &layout.groups[b], &layout.units);
   }
   const int64_t alignment = kAlignmentBytes / SizeOf(program.shape.dtype);
   for (Unit& unit : layout.units) AssignOffsets(alignment, ranks, &unit);
   return layout;
 }
 
-const UnitParameter& UnitLayout::Find(int32_t unit, const Parameter* parameter) const {
-  for (const UnitParameter& p : units[static_cast<size_t>(unit)].parameters) {
-    if (p.parameter == parameter) return p;
+int32_t GradientUnitOf(const Program& program, const UnitLayout& units, size_t block) {
+  const std::vector<bool>& trained = program.blocks[block].trained;
+  const bool any = std::find(trained.begin(), trained.end(), true) != trained.end();
+  return any ? units.GroupOf(block).trained : -1;
+}
+
+std::vector<int32_t> UnitGroup::units() const {
+  std::vector<int32_t> indices;
+  if (frozen >= 0) indices.push_back(frozen);
+  if (trained >= 0) indices.push_back(trained);
+  return indices;
+}
+
+UnitPlace UnitLayout::Find(size_t block, const Parameter* parameter) const {
+  for (const int32_t unit : GroupOf(block).units()) {
+    for (const UnitParameter& p : units[static_cast<size_t>(unit)].parameters) {
+      if (p.parameter == parameter) return {unit, &p};
+    }
   }
-  REPRISE_CHECK(false) << parameter->name() << " is not in unit " << units[static_cast<size_t>(unit)].name;
-  return units[0].parameters[0];
+  REPRISE_CHECK(false) << parameter->name() << " is not among the parameters of block " << block;
+  return {};
+}
+
+int64_t UnitLayout::WholeElements(size_t block) const {
+  int64_t elements = 0;
+  for (const int32_t unit : GroupOf(block).units()) elements += units[static_cast<size_t>(unit)].whole_elements;
+  return elements;
 }
 
 int64_t UnitLayout::parameter_count() const {
   int64_t count = 0;
-  for (const Unit& unit : units) {
-    for (const UnitParameter& p : unit.parameters) count += p.parameter->elements();
-  }
+  for (const Unit& unit : units) count += ElementsOf(unit);
+  return count;
+}
+
+int64_t UnitLayout::trained_count() const {
+  int64_t count = 0;
+  for (const Unit& unit : units) count += unit.trained ? ElementsOf(unit) : 0;
   return count;
 }
 

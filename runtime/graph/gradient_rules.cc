@@ -16,13 +16,18 @@ const bool kAdd = RegisterGradient("add", [](GradientBuilder& b, const Node& nod
 
 const bool kCopy = RegisterGradient(
     "copy", [](GradientBuilder& b, const Node& node) { b.Add(node.inputs[0], b.Of(node.outputs[0])); });
+const bool kScale = RegisterGradient("scale", [](GradientBuilder& b, const Node& node) {
+  b.Add(node.inputs[0], b.Emit("scale", {b.Of(node.outputs[0])}, node.attributes)[0]);
+});
 
 const bool kEmbedding = RegisterGradient("embedding", [](GradientBuilder& b, const Node& node) {
   Attributes attributes = node.attributes;
   attributes.Set("vocabulary", b.graph().type(node.inputs[1]).shape[0]);
-  const bool has_positions = node.inputs.size() == 3;
+  const bool has_positions = node.inputs.size() >= 3;
   attributes.Set("positions", has_positions ? b.graph().type(node.inputs[2]).shape[0] : int64_t{0});
-  const auto out = b.Emit("embedding_gradient", {node.inputs[0], b.Of(node.outputs[0])}, attributes);
+  std::vector<ValueId> inputs = {node.inputs[0], b.Of(node.outputs[0])};
+  if (node.inputs.size() == 4) inputs.push_back(node.inputs[3]);
+  const auto out = b.Emit("embedding_gradient", std::move(inputs), attributes);
   b.Add(node.inputs[1], out[0]);
   if (has_positions) b.Add(node.inputs[2], out[1]);
 });

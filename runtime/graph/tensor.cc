@@ -23,8 +23,15 @@ std::vector<Tensor> Apply(const std::string& operation, const std::vector<Tensor
 
 Tensor operator+(Tensor a, Tensor b) { return Apply("add", {a, b})[0]; }
 
+Tensor Scale(Tensor x, double factor) { return Apply("scale", {x}, Attributes().Set("factor", factor))[0]; }
+
 Tensor Embedding(Tensor tokens, Tensor token_table, Tensor position_table, int64_t sequence_length) {
   return Apply("embedding", {tokens, token_table, position_table},
+               Attributes().Set("sequence_length", sequence_length))[0];
+}
+
+Tensor Embedding(Tensor tokens, Tensor token_table, Tensor position_table, Tensor positions, int64_t sequence_length) {
+  return Apply("embedding", {tokens, token_table, position_table, positions},
                Attributes().Set("sequence_length", sequence_length))[0];
 }
 
@@ -40,12 +47,24 @@ Tensor RmsNorm(Tensor x, Tensor gain, double epsilon) {
   return Apply("rms_norm", {x, gain}, Attributes().Set("epsilon", epsilon))[0];
 }
 
+namespace {
+
+Attributes LinearAttributes(WeightLayout layout) {
+  return Attributes().Set("transposed", layout == WeightLayout::kOutIn ? 1 : 0);
+}
+
+Tensor BehindLinear(Tensor x, Tensor weight, Tensor y) {
+  return x.trace()->behind_linear ? x.trace()->behind_linear(x, weight, y) : y;
+}
+
+}  // namespace
+
 Tensor Linear(Tensor x, Tensor weight, Tensor bias, WeightLayout layout) {
-  return Apply("linear", {x, weight, bias}, Attributes().Set("transposed", layout == WeightLayout::kOutIn ? 1 : 0))[0];
+  return BehindLinear(x, weight, Apply("linear", {x, weight, bias}, LinearAttributes(layout))[0]);
 }
 
 Tensor Linear(Tensor x, Tensor weight, WeightLayout layout) {
-  return Apply("linear", {x, weight}, Attributes().Set("transposed", layout == WeightLayout::kOutIn ? 1 : 0))[0];
+  return BehindLinear(x, weight, Apply("linear", {x, weight}, LinearAttributes(layout))[0]);
 }
 
 Tensor Gelu(Tensor x) { return Apply("gelu", {x})[0]; }
@@ -86,6 +105,14 @@ Attributes AttentionAttributes(Trace* trace, const AttentionOptions& options) {
       .Set("salt", dropout > 0 ? trace->next_salt++ : int64_t{0});
 }
 
+Tensor ApplyAttention(std::vector<Tensor> inputs, const AttentionOptions& options, Attributes attributes) {
+  if (options.document_starts.trace() != nullptr) {
+    inputs.push_back(options.document_starts);
+    attributes.Set("documents", 1);
+  }
+  return Apply("attention", inputs, std::move(attributes))[0];
+}
+
 }  // namespace
 
 Tensor Rotary(Tensor x, const RotaryOptions& options) { return Apply("rotary", {x}, RotaryAttributes(options))[0]; }
@@ -95,13 +122,13 @@ Tensor Rotary(Tensor x, Tensor positions, const RotaryOptions& options) {
 }
 
 Tensor Attention(Tensor query_key_value, const AttentionOptions& options) {
-  return Apply("attention", {query_key_value}, AttentionAttributes(query_key_value.trace(), options))[0];
+  return ApplyAttention({query_key_value}, options, AttentionAttributes(query_key_value.trace(), options));
 }
 
 Tensor Attention(Tensor query, Tensor key, Tensor value, const AttentionOptions& options) {
   Attributes attributes = AttentionAttributes(query.trace(), options);
   attributes.Set("key_value_heads", options.key_value_heads == 0 ? options.heads : options.key_value_heads);
-  return Apply("attention", {query, key, value}, std::move(attributes))[0];
+  return ApplyAttention({query, key, value}, options, std::move(attributes));
 }
 
 Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor labels) {

@@ -9,6 +9,7 @@
 #define REPRISE_RUNTIME_GRAPH_TENSOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,15 @@
 
 namespace reprise {
 
+class Tensor;
+
 // One tracing of one block.
 struct Trace {
   Graph graph;
   bool training = true;   // false: no dropout, and the loss makes no gradients
   int64_t next_salt = 1;  // numbers the operations that draw random bits
+  // Behind every Linear: its input, weight and output; what it returns stands for the output. Empty: the output does.
+  std::function<Tensor(Tensor x, Tensor weight, Tensor y)> behind_linear = nullptr;
 };
 
 class Tensor {
@@ -44,7 +49,10 @@ std::vector<Tensor> Apply(const std::string& operation, const std::vector<Tensor
 
 // Shapes: N rows (sequences x tokens), C and M features, V vocabulary, P positions.
 Tensor operator+(Tensor a, Tensor b);                                       // equal types
+Tensor Scale(Tensor x, double factor);                                      // x times factor
 Tensor Embedding(Tensor tokens, Tensor token_table, Tensor position_table,  // i32[N], [V,C], [P,C] -> [N,C]
+                 int64_t sequence_length);
+Tensor Embedding(Tensor tokens, Tensor token_table, Tensor position_table, Tensor positions,  // i32[N], below T
                  int64_t sequence_length);
 Tensor Embedding(Tensor tokens, Tensor token_table, int64_t sequence_length);  // i32[N], [V,C] -> [N,C]
 Tensor LayerNorm(Tensor x, Tensor gain, Tensor bias, double epsilon);          // [N,C], [C], [C] -> [N,C]
@@ -81,6 +89,8 @@ struct AttentionOptions {
   bool causal = true;
   double dropout = 0;
   int64_t key_value_heads = 0;  // of k and v apart, divides `heads`; 0: as many
+  // i32[N]: the row of its sequence at which each row's document begins; a row sees no earlier one. Empty: all.
+  Tensor document_starts = {};
 };
 Tensor Attention(Tensor query_key_value, const AttentionOptions& options);  // [N,3C] -> [N,C]
 // Grouped queries: query head h reads key-value head h / (heads / key_value_heads). [N,H*D], [N,K*D] twice -> [N,H*D]

@@ -16,6 +16,7 @@
 #define REPRISE_RUNTIME_MODEL_BLOCK_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,14 +30,16 @@ namespace reprise {
 
 // How a parameter starts when there is no file: the same values for any number of ranks.
 struct Initializer {
-  enum class Kind : uint8_t { kConstant, kNormal };
+  enum class Kind : uint8_t { kConstant, kNormal, kUniform };
   Kind kind = Kind::kConstant;
-  double value = 0;  // the constant, or the standard deviation (mean 0)
+  double value = 0;  // the constant; the standard deviation (mean 0); the bound b of [-b, b)
 
   static Initializer Constant(double value) { return {Kind::kConstant, value}; }
   static Initializer Normal(double standard_deviation) { return {Kind::kNormal, standard_deviation}; }
+  static Initializer Uniform(double bound) { return {Kind::kUniform, bound}; }
 };
 
+class LowRankAdapter;
 class Module;
 class Parameter;
 
@@ -136,6 +139,11 @@ struct Model {
   int64_t maximum_sequence = 0;  // 0: any
   int64_t sequence_length = 0;   // rows of a sequence where the model has one length only; 0: the job says
   std::optional<ImageInput> images = std::nullopt;  // in place of tokens
+  // Which parameters are trained: the others are frozen, without gradient and optimizer state. Empty: all. At least
+  // one.
+  std::function<bool(const Parameter&)> trained = nullptr;
+  // By the weight of the product that each adds to (low_rank.h).
+  std::map<const Parameter*, std::shared_ptr<const LowRankAdapter>> adapters = {};
 
   int64_t layer_count() const { return static_cast<int64_t>(blocks.size()) - 2; }
 };

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "runtime/graph/fusion.h"
+#include "runtime/model/low_rank.h"
 
 namespace reprise {
 namespace {
@@ -35,10 +36,12 @@ void RemakeInBackward(const Graph& graph, BlockRoutines* routines) {
   }
 }
 
-std::shared_ptr<const ProgramGraph> Derive(const Graph& traced, bool training, bool first) {
+// `trained`: by parameter. `gradient_before`: whether the boundary before the block wants a gradient.
+std::shared_ptr<const ProgramGraph> Derive(const Graph& traced, bool training, bool gradient_before,
+                                           const std::vector<bool>& trained, bool first) {
   auto graph = std::make_shared<ProgramGraph>();
   if (training) {
-    graph->block = Differentiate(Fuse(traced), !first);
+    graph->block = Differentiate(Fuse(traced), gradient_before, trained);
   } else {
     graph->block.graph = Fuse(traced);
     graph->block.forward_nodes = static_cast<int32_t>(graph->block.graph.nodes.size());
@@ -77,13 +80,20 @@ Program TraceModel(const Model& model, const BatchShape& shape) {
   REPRISE_CHECK(model.blocks.size() >= 2) << "a model has a first and a last block";
   Program program;
   program.shape = shape;
-  program.keep_alive = model.blocks;
+  program.keep_alive.assign(model.blocks.begin(), model.blocks.end());
+  for (const auto& [weight, adapter] : model.adapters) program.keep_alive.push_back(adapter);
   std::map<std::string, int32_t> known;
   std::vector<TensorType> boundary;
+  bool gradient_before = false;
   for (size_t i = 0; i < model.blocks.size(); ++i) {
     Trace trace;
     trace.training = shape.training;
     BlockTrace block_trace(&trace, shape.dtype, shape.sequences, shape.sequence_length);
+    if (!model.adapters.empty()) {
+      trace.behind_linear = [&](Tensor x, Tensor weight, Tensor y) {
+        return Adapt(model.adapters, block_trace, x, weight, y);
+      };
+    }
     std::vector<Tensor> inputs;
     for (size_t k = 0; k < boundary.size(); ++k) {
       inputs.push_back(block_trace.Boundary(static_cast<int32_t>(k), boundary[k]));
@@ -94,12 +104,23 @@ Program TraceModel(const Model& model, const BatchShape& shape) {
       trace.graph.outputs.push_back(OwnOutput(output, trace.graph).value());
       boundary.push_back(output.type());
     }
-    const std::string key = absl::StrCat(i == 0 ? "first\n" : "", trace.graph.ToString());
+    ProgramBlock block{BlockName(model, i), 0, block_trace.parameters(), {}};
+    std::string key = absl::StrCat(i == 0 ? "first, " : "", gradient_before ? "gradient before, " : "", "trained");
+    for (const Parameter* parameter : block.parameters) {
+      block.trained.push_back(!model.trained || model.trained(*parameter));
+      key += block.trained.back() ? " 1" : " 0";
+    }
+    absl::StrAppend(&key, "\n", trace.graph.ToString());
     const auto [it, is_new] = known.emplace(key, static_cast<int32_t>(program.graphs.size()));
-    if (is_new) program.graphs.push_back(Derive(trace.graph, shape.training, i == 0));
-    program.blocks.push_back({BlockName(model, i), it->second, block_trace.parameters()});
+    if (is_new) program.graphs.push_back(Derive(trace.graph, shape.training, gradient_before, block.trained, i == 0));
+    block.graph = it->second;
+    const bool any = std::find(block.trained.begin(), block.trained.end(), true) != block.trained.end();
+    if (any && !gradient_before) program.first_backward = static_cast<int32_t>(i);
+    gradient_before |= any;
+    program.blocks.push_back(std::move(block));
   }
   for (const auto& graph : program.graphs) AddDataBytes(graph->block.graph, &program.data_bytes);
+  REPRISE_CHECK(gradient_before || !shape.training) << "no parameter of " << model.name << " is trained";
   if (shape.training) {
     ChooseSavedSets([](const ProgramGraph& g, int32_t node) { return DefaultNodeCost(g.block.graph)(node); }, &program);
   }
@@ -108,7 +129,8 @@ Program TraceModel(const Model& model, const BatchShape& shape) {
 
 void ChooseSavedSets(const ProgramNodeCost& cost, Program* program) {
   std::vector<bool> of_layer(program->graphs.size(), false);
-  for (size_t b = 1; b + 1 < program->blocks.size(); ++b) {
+  for (size_t b = std::max<size_t>(1, static_cast<size_t>(program->first_backward)); b + 1 < program->blocks.size();
+       ++b) {
     of_layer[static_cast<size_t>(program->blocks[b].graph)] = true;
   }
   for (size_t g = 0; g < program->graphs.size(); ++g) {

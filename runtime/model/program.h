@@ -38,6 +38,7 @@ struct ProgramBlock {
   std::string name;                          // "embedding", "layer 0", ..., "head"
   int32_t graph = 0;                         // into Program::graphs
   std::vector<const Parameter*> parameters;  // by the graph's parameter index
+  std::vector<bool> trained;                 // likewise; false: frozen, without a gradient
 };
 
 // Bytes of each kind of data of one micro-batch, by DataKind; 0: no block reads it.
@@ -48,7 +49,9 @@ struct Program {
   DataBytes data_bytes = {};
   std::vector<std::shared_ptr<const ProgramGraph>> graphs;
   std::vector<ProgramBlock> blocks;
-  std::vector<std::shared_ptr<const Block>> keep_alive;  // owns the parameters
+  // The first block that has a trained parameter: those before it have no backward, and no gradient flows to them.
+  int32_t first_backward = 0;
+  std::vector<std::shared_ptr<const Module>> keep_alive;  // owns the parameters
 
   const ProgramGraph& graph(size_t block) const { return *graphs[static_cast<size_t>(blocks[block].graph)]; }
   size_t layer_count() const { return blocks.size() - 2; }
@@ -62,7 +65,8 @@ using ProgramNodeCost = std::function<int64_t(const ProgramGraph& graph, int32_t
 // them by index with them.
 void ChooseSavedSets(const ProgramNodeCost& cost, Program* program);
 
-// With saved sets by DefaultNodeCost. The model must have a first and a last block; the last returns the loss.
+// With saved sets by DefaultNodeCost. The model must have a first and a last block; the last returns the loss. Some
+// parameter must be trained.
 Program TraceModel(const Model& model, const BatchShape& shape);
 
 }  // namespace reprise

@@ -27,6 +27,7 @@ namespace reprise {
 struct ModelOptions {
   double dropout = 0;      // --dropout
   int64_t image_size = 0;  // --image_size: pixels of a side; 0: as the configuration has it
+  bool documents = false;  // --document_separator: rows attend within their document and count positions from its start
 };
 
 // A model, how its parameters are called in a Hugging Face folder beside their own names, and the config.json of such a
@@ -35,6 +36,7 @@ struct ModelSource {
   Model model;
   CheckpointOptions checkpoint = {};
   std::string config_json = {};
+  std::vector<std::string> adapter_targets = {};  // products that --lora_rank adapts where nobody names any
 };
 
 using ModelBuilder = std::function<absl::StatusOr<ModelSource>(ModelConfig& config, const ModelOptions& options)>;

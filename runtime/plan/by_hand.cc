@@ -1,6 +1,7 @@
 #include "runtime/plan/by_hand.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -64,8 +65,9 @@ absl::StatusOr<Plan> Make(const HandPlan& request, int64_t segment_layers) {
 absl::StatusOr<Plan> Selective(const HandPlan& request) {
   Plan plan = Every(request, 1);
   for (size_t i = 0; i < plan.layers.size(); ++i) {
-    plan.layers[i].keep = Keep::kSet;
-    plan.layers[i].set = request.selective[i].set;
+    const int32_t set = request.selective[i].set;
+    plan.layers[i].keep = set < 0 ? Keep::kEverything : Keep::kSet;
+    plan.layers[i].set = set;
   }
   if (!request.offload_activations) return plan;
   const std::vector<bool> retained = Retained(request, plan);
@@ -92,9 +94,7 @@ absl::StatusOr<Plan> Sqrt(const HandPlan& request, const PeakOf& peak_of) {
   return best;
 }
 
-}  // namespace
-
-absl::StatusOr<Plan> ByHand(const HandPlan& request, const PeakOf& peak_of) {
+absl::StatusOr<Plan> WithBackward(const HandPlan& request, const PeakOf& peak_of) {
   absl::string_view policy = request.policy;
   if (policy == "none") {
     if (request.offload_activations) {
@@ -117,6 +117,23 @@ absl::StatusOr<Plan> ByHand(const HandPlan& request, const PeakOf& peak_of) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "checkpoint=\"", request.policy, "\" is not a policy; use none, all, every:K with K from 1, sqrt or selective"));
+}
+
+Plan Prepend(int64_t forward_only, Plan plan) {
+  plan.layers.insert(plan.layers.begin(), static_cast<size_t>(forward_only), LayerPlan());
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> ByHand(const HandPlan& request, const PeakOf& peak_of) {
+  HandPlan upper = request;
+  upper.layers -= request.forward_only;
+  if (!upper.selective.empty())
+    upper.selective.erase(upper.selective.begin(), upper.selective.begin() + request.forward_only);
+  const auto peak_of_whole = [&](const Plan& plan) { return peak_of(Prepend(request.forward_only, plan)); };
+  ASSIGN_OR_RETURN(Plan plan, WithBackward(upper, peak_of_whole));
+  return Prepend(request.forward_only, std::move(plan));
 }
 
 }  // namespace reprise

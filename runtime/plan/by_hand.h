@@ -23,6 +23,7 @@ struct SelectiveLayer {
 struct HandPlan {
   std::string policy = "none";
   int64_t layers = 0;
+  int64_t forward_only = 0;  // the first of them, without a backward: they keep nothing, the policy is for the others
   int prefetch = 1;
   bool offload_activations = false;
   int64_t boundary_bytes = 0;                  // of one retained boundary, as the host holds it

@@ -32,8 +32,13 @@ absl::Status CheckSegment(const Profile& profile, const Plan& plan, const ChainS
   if (segment.offloaded && !segment.boundary_retained) {
     return Refuse(segment.first, "offloads a boundary that nothing in backward reads");
   }
+  if (profile.forward_only(segment.first) &&
+      (segment.several() || plan.layers[static_cast<size_t>(segment.first - 1)].keep != Keep::kEverything)) {
+    return Refuse(segment.first, "has no backward; it must keep everything, which is nothing");
+  }
   for (int64_t layer = segment.first; layer <= segment.last; ++layer) {
     if (!plan.layers[static_cast<size_t>(layer - 1)].stays_gathered) continue;
+    if (profile.forward_only(layer)) return Refuse(layer, "stays gathered for a backward that it does not have");
     if (!profile.gathers) return Refuse(layer, "stays gathered, but the profile's parameters are never sharded");
     if (segment.several()) return Refuse(layer, "stays gathered in a segment of several layers");
   }
@@ -105,8 +110,10 @@ absl::StatusOr<ChainSteps> StepsOf(const Profile& profile, const Plan& plan) {
   RETURN_IF_ERROR(FindSegments(profile, plan, &chain));
   for (int64_t block = 0; block <= layers; ++block) chain.steps.push_back({StepKind::kForward, block});
   chain.steps.push_back({StepKind::kHead, layers + 1});
-  for (auto s = static_cast<int64_t>(chain.segments.size()) - 1; s >= 0; --s) AddBackwardOf(s, &chain);
-  chain.steps.push_back({StepKind::kBackward, 0});
+  for (auto s = static_cast<int64_t>(chain.segments.size()) - 1; s >= 0; --s) {
+    if (!profile.forward_only(chain.segments[static_cast<size_t>(s)].first)) AddBackwardOf(s, &chain);
+  }
+  if (!profile.forward_only(0)) chain.steps.push_back({StepKind::kBackward, 0});
   CutIntoSlots(layers + 1, &chain);
   return chain;
 }

@@ -70,6 +70,7 @@ class Clock {
   bool HasGather(int64_t slot) const {
     const auto first = static_cast<size_t>(chain_.first_step_of_slot[static_cast<size_t>(slot)]);
     const ChainStep& step = chain_.steps[first];
+    if (block(step.block).gather_ns == 0) return false;
     return step.segment < 0 || !plan_.layers[static_cast<size_t>(step.block - 1)].stays_gathered;
   }
 
@@ -109,7 +110,7 @@ class Clock {
     const ChainStep& step = chain_.steps[index];
     int64_t& gate = gate_[index + 2];
     const bool made_gradients = step.kind == StepKind::kBackward || step.kind == StepKind::kHead;
-    if (profile_.reduces && made_gradients) {
+    if (profile_.reduces && made_gradients && block(step.block).reduce_ns > 0) {
       gate = std::max(gate, Transfer(Stream::kReduce, block(step.block).reduce_ns));
     }
     if (step.kind == StepKind::kForward && step.block < profile_.layer_count()) {

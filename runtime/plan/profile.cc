@@ -83,7 +83,14 @@ absl::Status CheckBlock(const Profile& profile, size_t index) {
                                      {"recompute_through_bytes", b.recompute_through_bytes},
                                      {"remade_bytes", b.remade_bytes}}));
   const bool layer = index > 0 && index + 1 < profile.blocks.size();
-  return layer ? CheckOptions(name, b.options) : absl::OkStatus();
+  if (!layer) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckOptions(name, b.options));
+  const OptionProfile& everything = b.options.front();
+  if (profile.forward_only(static_cast<int64_t>(index)) && (everything.kept_bytes > 0 || everything.reads_boundary)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "profile: ", name, ": it has no backward, so its first option must keep nothing and read no boundary"));
+  }
+  return absl::OkStatus();
 }
 
 // More than any plan can add up. In doubles: they do not overflow, and the limit is far from where they are inexact.
@@ -133,6 +140,10 @@ absl::Status CheckProfile(const Profile& profile) {
   if (profile.accumulation < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("profile: accumulation is ", profile.accumulation, "; it must be at least 1"));
+  }
+  if (profile.first_backward < 0 || profile.first_backward >= static_cast<int64_t>(profile.blocks.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("profile: first_backward is ", profile.first_backward,
+                                                   "; it must be one of the ", profile.blocks.size(), " blocks"));
   }
   for (const Stream stream : kAllStreams) {
     const int64_t value = profile.interference_millionths[static_cast<size_t>(stream)];

@@ -39,8 +39,8 @@ struct BlockProfile {
   int64_t boundary_bytes = 0;  // before the block
   int64_t forward_ns = 0;      // the last block: forward and backward
   int64_t backward_ns = 0;
-  int64_t gather_ns = 0;            // of the block's unit
-  int64_t reduce_ns = 0;            // likewise
+  int64_t gather_ns = 0;            // of the block's parameters; 0: there is nothing to gather
+  int64_t reduce_ns = 0;            // of their gradients; 0: there is nothing to reduce
   int64_t offload_ns = 0;           // of the boundary before the block
   int64_t reload_ns = 0;            // likewise
   int64_t whole_bytes = 0;          // gathered parameters of its unit
@@ -64,11 +64,15 @@ struct Profile {
   int64_t accumulation = 1;  // micro-batches a step
   bool gathers = false;      // full sharding: parameters are gathered and dropped in a step
   bool reduces = false;      // a micro-batch's gradients are summed over ranks (or into shards)
+  // The first block with a backward: those before it have nothing to train, keep nothing and run forward only.
+  int64_t first_backward = 0;
   // By stream: compute time lost to one of its transfers, in millionths of the transfer's own.
   std::array<int64_t, kStreamCount> interference_millionths = {};
   std::vector<BlockProfile> blocks;  // first block, layers, last block
 
   int64_t layer_count() const { return static_cast<int64_t>(blocks.size()) - 2; }
+  bool forward_only(int64_t block) const { return block < first_backward; }
+  int64_t forward_only_layers() const { return first_backward > 0 ? first_backward - 1 : 0; }
 };
 
 // InvalidArgument that names the block and the field: fewer than two blocks, a negative number, a layer without

@@ -64,6 +64,7 @@ void VisitProfile(P& p, Visit visit) {
   visit("accumulation", p.accumulation);
   visit("gathers", p.gathers);
   visit("reduces", p.reduces);
+  visit("first_backward", p.first_backward);
   visit("interference_millionths", p.interference_millionths);
   visit("blocks", p.blocks);
 }

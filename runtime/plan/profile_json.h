@@ -14,7 +14,7 @@
 
 namespace reprise {
 
-inline constexpr int kProfileVersion = 1;
+inline constexpr int kProfileVersion = 2;
 
 std::string ProfileToJson(const Profile& profile);
 

@@ -36,7 +36,8 @@ class Compiler {
     AddStateItems(units_, options_.sharding, program_.shape.dtype, options_.optimizer_states,
                   training ? options_.accumulation : 1, program_.data_bytes, &builder_.schedule());
     if (training) RETURN_IF_ERROR(CheckPlan(program_, plan_));
-    order_ = training ? TrainingOrder(plan_, options_.accumulation, RecomputedLayers(program_, plan_))
+    order_ = training ? TrainingOrder(plan_, options_.accumulation, RecomputedLayers(program_, plan_),
+                                      program_.first_backward)
                       : EvaluationOrder(static_cast<int32_t>(program_.layer_count()));
     boundary_.resize(program_.blocks.size() + 1);
     boundary_gradient_.resize(program_.blocks.size() + 1);
@@ -100,9 +101,9 @@ class Compiler {
         if (!batch.empty()) items[id] = {batch[static_cast<size_t>(step.micro_batch)], 0, 0};
       }
       if (value.role == ValueRole::kParameter && step.needs_parameters) {
-        const int32_t unit = units_.unit_of_block[b];
-        Operand operand = gathers_.WholeParameters(unit);
-        operand.offset += units_.Find(unit, block.parameters[k]).offset * SizeOf(program_.shape.dtype);
+        const UnitPlace place = units_.Find(b, block.parameters[k]);
+        Operand operand = gathers_.WholeParameters(place.unit);
+        operand.offset += place.parameter->offset * SizeOf(program_.shape.dtype);
         items[id] = operand;
       }
     }

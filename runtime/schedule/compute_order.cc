@@ -46,7 +46,7 @@ void AppendBackward(const Segment& segment, int32_t micro_batch, std::vector<Com
 // Head, and backward from the last segment on. A boundary starts its way back before the steps of what runs ahead of
 // its own segment: the segment behind it, or the head.
 void AppendHeadAndBackward(const std::vector<Segment>& segments, int32_t layers, int32_t micro_batch,
-                           std::vector<ComputeStep>* order) {
+                           int32_t first_backward, std::vector<ComputeStep>* order) {
   const auto reload = [&](size_t behind) {  // of the segment ahead of segment `behind`
     return behind > 0 && segments[behind - 1].offloaded ? BlockOfLayer(segments[behind - 1].first) : -1;
   };
@@ -54,18 +54,20 @@ void AppendHeadAndBackward(const std::vector<Segment>& segments, int32_t layers,
                     .block = layers + 1,
                     .micro_batch = micro_batch,
                     .reload_before = reload(segments.size())});
-  for (size_t s = segments.size(); s-- > 0;) {
+  for (size_t s = segments.size(); s-- > 0 && BlockOfLayer(segments[s].first) >= first_backward;) {
     const size_t start = order->size();
     AppendBackward(segments[s], micro_batch, order);
     (*order)[start].reload_before = reload(s);
   }
+  if (first_backward > 0) return;
   order->push_back(
       {.kind = InstructionKind::kBackward, .block = 0, .micro_batch = micro_batch, .needs_parameters = false});
 }
 
 }  // namespace
 
-std::vector<ComputeStep> TrainingOrder(const Plan& plan, int micro_batches, const std::vector<bool>& recomputes) {
+std::vector<ComputeStep> TrainingOrder(const Plan& plan, int micro_batches, const std::vector<bool>& recomputes,
+                                       int32_t first_backward) {
   std::vector<ComputeStep> order;
   const std::vector<Segment> segments = SegmentsOf(plan, recomputes);
   const auto layers = static_cast<int32_t>(plan.layers.size());
@@ -79,7 +81,7 @@ std::vector<ComputeStep> TrainingOrder(const Plan& plan, int micro_batches, cons
                        .keeps_saved = p.keep != Keep::kBoundary,
                        .stays_gathered = p.stays_gathered});
     }
-    AppendHeadAndBackward(segments, layers, m, &order);
+    AppendHeadAndBackward(segments, layers, m, first_backward, &order);
   }
   return order;
 }

@@ -23,8 +23,9 @@ struct ComputeStep {
 
 // Forward of every block, head, then backward, segment by segment from the last; again for each micro-batch.
 // `recomputes`, by layer: whether what the plan keeps leaves anything to run again; empty: wherever it does not keep
-// everything. A segment of several layers is recomputed in any case.
-std::vector<ComputeStep> TrainingOrder(const Plan& plan, int micro_batches, const std::vector<bool>& recomputes = {});
+// everything. A segment of several layers is recomputed in any case. Blocks before `first_backward` have no backward.
+std::vector<ComputeStep> TrainingOrder(const Plan& plan, int micro_batches, const std::vector<bool>& recomputes = {},
+                                       int32_t first_backward = 0);
 
 // Forward of every block; the last as kHead.
 std::vector<ComputeStep> EvaluationOrder(int32_t layers);

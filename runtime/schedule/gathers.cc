@@ -23,13 +23,13 @@ void Gathers::Plan(const std::vector<ComputeStep>& order) {
   int32_t previous = -1;
   for (size_t i = 0; i < order.size(); ++i) {
     const ComputeStep& step = order[i];
-    const int32_t unit = step.needs_parameters ? units_.unit_of_block[static_cast<size_t>(step.block)] : -1;
-    if (unit >= 0 && unit != previous) {
+    const int32_t group = step.needs_parameters ? units_.group_of_block[static_cast<size_t>(step.block)] : -1;
+    if (group >= 0 && group != previous) {
       const bool is_whole = step.stays_gathered && step.kind != InstructionKind::kForward;
-      runs_.push_back({unit, i, i, !is_whole});
+      runs_.push_back({group, i, i, !is_whole});
     }
-    if (unit >= 0) runs_.back().last = i;
-    previous = unit;
+    if (group >= 0) runs_.back().last = i;
+    previous = group;
   }
 }
 
@@ -39,23 +39,32 @@ void Gathers::EmitBefore(size_t step, int32_t micro_batch) {
   const size_t target = std::min(next_run_ + static_cast<size_t>(prefetch_), runs_.size());
   for (; issued_ < target; ++issued_) {
     if (!runs_[issued_].gathers) continue;
-    const int32_t unit = runs_[issued_].unit;
-    const Unit& u = units_.units[static_cast<size_t>(unit)];
-    const Operand whole{builder_->AddItem(u.name + " gathered", u.whole_elements * SizeOf(dtype_), ItemKind::kGathered),
-                        0, 0};
-    pending_[unit].push_back(whole);
-    EmitGather(units_, unit, whole, micro_batch, builder_);
+    for (const int32_t unit : UnitsOf(runs_[issued_])) {
+      const Unit& u = units_.units[static_cast<size_t>(unit)];
+      const int64_t bytes = u.whole_elements * SizeOf(dtype_);
+      const Operand whole{builder_->AddItem(u.name + " gathered", bytes, ItemKind::kGathered), 0, 0};
+      pending_[unit].push_back(whole);
+      EmitGather(units_, unit, whole, micro_batch, builder_);
+    }
   }
   const Run& own = runs_[next_run_ - 1];
-  if (!own.gathers) return;  // as it was left by the unit's forward
-  gathered_[static_cast<size_t>(own.unit)] = pending_[own.unit].front();
-  pending_[own.unit].erase(pending_[own.unit].begin());
+  if (!own.gathers) return;  // as it was left by the layer's forward
+  for (const int32_t unit : UnitsOf(own)) {
+    gathered_[static_cast<size_t>(unit)] = pending_[unit].front();
+    pending_[unit].erase(pending_[unit].begin());
+  }
 }
 
 void Gathers::EndStep(size_t step) {
   if (next_run_ == 0 || runs_[next_run_ - 1].last != step) return;
-  Item& whole = builder_->item(gathered_[static_cast<size_t>(runs_[next_run_ - 1].unit)].item);
-  whole.last = std::max(whole.last, builder_->next_tick() - 1);
+  for (const int32_t unit : UnitsOf(runs_[next_run_ - 1])) {
+    Item& whole = builder_->item(gathered_[static_cast<size_t>(unit)].item);
+    whole.last = std::max(whole.last, builder_->next_tick() - 1);
+  }
+}
+
+std::vector<int32_t> Gathers::UnitsOf(const Run& run) const {
+  return units_.groups[static_cast<size_t>(run.group)].units();
 }
 
 Operand Gathers::WholeParameters(int32_t unit) const {

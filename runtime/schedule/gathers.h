@@ -1,8 +1,8 @@
-// Gathers: when a unit's parameters become whole on this rank, and where they stand then.
+// Gathers: when a group's parameters become whole on this rank, and where they stand then.
 //
-// Under full sharding a gather is planned for each run of neighbouring steps that need the same unit, so one serves
-// recompute and backward of a one-block segment, and is issued plan.prefetch runs before its own begins. A unit that
-// stays gathered is still whole when its backward comes: that run has no gather.
+// Under full sharding the units of a group are gathered for each run of neighbouring steps that need them, so one
+// gather serves recompute and backward of a one-block segment, and is issued plan.prefetch runs before its own begins.
+// A layer that stays gathered is still whole when its backward comes: that run has no gather.
 //
 // A gathered unit counts as whole to the end of the last step of its run.
 #ifndef REPRISE_RUNTIME_SCHEDULE_GATHERS_H_
@@ -41,19 +41,21 @@ class Gathers {
   Operand WholeParameters(int32_t unit) const;
 
  private:
-  const UnitLayout& units_;
-  const Sharding sharding_;
-  const DType dtype_;
-  const int prefetch_;
-  ScheduleBuilder* builder_;
-  // Neighbouring steps of one unit.
+  // Neighbouring steps of one group.
   struct Run {
-    int32_t unit = 0;
+    int32_t group = 0;
     size_t first = 0;  // steps
     size_t last = 0;
     bool gathers = true;
   };
 
+  std::vector<int32_t> UnitsOf(const Run& run) const;
+
+  const UnitLayout& units_;
+  const Sharding sharding_;
+  const DType dtype_;
+  const int prefetch_;
+  ScheduleBuilder* builder_;
   std::vector<Run> runs_;
   size_t next_run_ = 0;  // runs that started at or before the step at hand
   size_t issued_ = 0;

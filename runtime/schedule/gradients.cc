@@ -10,9 +10,6 @@ namespace {
 
 constexpr int64_t kFloatBytes = 4;
 
-// The root unit gets gradients twice a micro-batch: from the head, then from the embedding.
-bool SecondOfRoot(const ComputeStep& step) { return step.block == 0; }
-
 }  // namespace
 
 Gradients::Gradients(const Program& program, const UnitLayout& units, Sharding sharding, int micro_batches,
@@ -25,17 +22,20 @@ Gradients::Gradients(const Program& program, const UnitLayout& units, Sharding s
       whole_(units.units.size()),
       shard_(units.units.size()) {}
 
-// Only the embedding's in the last micro-batch stand apart, because the head's are then already summed in that buffer.
-bool Gradients::UsesStepBuffer(const ComputeStep& step) const {
+// The root unit gets gradients twice a micro-batch, from the head, then from the embedding. In the last micro-batch the
+// embedding's stand apart, because the head's are then already summed in that buffer.
+bool Gradients::UsesStepBuffer(int32_t unit) const {
   if (ReducesEachMicroBatch(sharding_)) return false;
-  return !(SecondOfRoot(step) && LastMicroBatch(step) && units_.ranks > 1);
+  const bool is_summed = units_.ranks > 1 && shard_[static_cast<size_t>(unit)].item >= 0;
+  return !is_summed;
 }
 
 absl::Status Gradients::Begin(const ComputeStep& step) {
   const int32_t unit = UnitOf(step);
+  if (unit < 0) return absl::OkStatus();
   const Unit& u = units_.units[static_cast<size_t>(unit)];
   Operand& buffer = whole_[static_cast<size_t>(unit)];
-  const bool step_buffer = UsesStepBuffer(step);
+  const bool step_buffer = UsesStepBuffer(unit);
   adds_ = step_buffer && buffer.item >= 0;
   if (adds_) {
     current_ = buffer;
@@ -74,7 +74,7 @@ Operand Gradients::Place(const ComputeStep& step, ValueId value, bool* accumulat
     if (graph.block.parameter_gradients[k] != value) continue;
     const Parameter* parameter = program_.blocks[static_cast<size_t>(step.block)].parameters[k];
     Operand operand = current_;
-    operand.offset += units_.Find(UnitOf(step), parameter).offset * kFloatBytes;
+    operand.offset += units_.Find(static_cast<size_t>(step.block), parameter).parameter->offset * kFloatBytes;
     *accumulate = adds_;
     return operand;
   }
@@ -84,6 +84,7 @@ Operand Gradients::Place(const ComputeStep& step, ValueId value, bool* accumulat
 void Gradients::EmitReduce(const ComputeStep& step) {
   const bool each = ReducesEachMicroBatch(sharding_);
   const int32_t unit = UnitOf(step);
+  if (unit < 0) return;
   const Unit& u = units_.units[static_cast<size_t>(unit)];
   Operand& shard = shard_[static_cast<size_t>(unit)];
   if (!each && units_.ranks == 1) shard = current_;

@@ -22,7 +22,8 @@ class Gradients {
   Gradients(const Program& program, const UnitLayout& units, Sharding sharding, int micro_batches,
             ScheduleBuilder* builder);
 
-  // Chooses the buffer that this step's parameter gradients go to, and zeroes what no kernel writes of a fresh one.
+  // Chooses the buffer that this step's parameter gradients go to, and zeroes what no kernel writes of a fresh one. A
+  // block whose parameters are all frozen has none.
   absl::Status Begin(const ComputeStep& step);
 
   // Where the gradient `value` of a parameter goes; item -1 for a value that is none.
@@ -31,14 +32,16 @@ class Gradients {
   // Reduces a unit's gradients where its turn has come: into the shard, or in place into this rank's part.
   void EmitReduce(const ComputeStep& step);
 
-  // This rank's shard of the sums, by unit.
+  // This rank's shard of the sums, by unit; item -1 for one that is frozen.
   const std::vector<Operand>& shards() const { return shard_; }
 
  private:
   const ProgramGraph& GraphOf(const ComputeStep& step) const { return program_.graph(static_cast<size_t>(step.block)); }
-  int32_t UnitOf(const ComputeStep& step) const { return units_.unit_of_block[static_cast<size_t>(step.block)]; }
+  int32_t UnitOf(const ComputeStep& step) const {
+    return GradientUnitOf(program_, units_, static_cast<size_t>(step.block));
+  }
   bool LastMicroBatch(const ComputeStep& step) const { return step.micro_batch + 1 == micro_batches_; }
-  bool UsesStepBuffer(const ComputeStep& step) const;
+  bool UsesStepBuffer(int32_t unit) const;
   absl::Status ZeroUnwritten(const ComputeStep& step, const Unit& unit);
 
   const Program& program_;

@@ -56,14 +56,18 @@ void Describe(const Program& program, const UnitLayout& units, const CompileOpti
   profile->gathers = options.sharding == Sharding::kFull;
   profile->reduces = ReducesEachMicroBatch(options.sharding) || units.ranks > 1;
   profile->accumulation = options.accumulation;
+  profile->first_backward = program.first_backward;
   profile->blocks.resize(program.blocks.size());
   for (size_t b = 0; b < program.blocks.size(); ++b) {
     BlockProfile& block = profile->blocks[b];
     const ProgramGraph& graph = program.graph(b);
-    const Unit& unit = units.units[static_cast<size_t>(units.unit_of_block[b])];
     const BlockRoutines& r = graph.routines;
     block.name = program.blocks[b].name;
-    block.whole_bytes = profile->gathers ? Aligned(unit.whole_elements * SizeOf(program.shape.dtype)) : 0;
+    block.whole_bytes = 0;
+    for (const int32_t unit : units.GroupOf(b).units()) {
+      if (!profile->gathers) continue;
+      block.whole_bytes += Aligned(units.units[static_cast<size_t>(unit)].whole_elements * SizeOf(program.shape.dtype));
+    }
     block.boundary_bytes =
         BytesOf(graph.block.graph, BoundaryRead(graph.block.graph, {&r.recompute_through, &r.backward}));
     if (b == 0 || b + 1 == program.blocks.size()) continue;
@@ -82,7 +86,7 @@ Plan OptionForAll(const Profile& profile, size_t index) {
   plan.prefetch = 0;
   for (int64_t i = 1; i <= profile.layer_count(); ++i) {
     const std::vector<OptionProfile>& options = profile.blocks[static_cast<size_t>(i)].options;
-    const OptionProfile& option = options[std::min(index, options.size() - 1)];
+    const OptionProfile& option = options[profile.forward_only(i) ? 0 : std::min(index, options.size() - 1)];
     plan.layers.push_back({.keep = option.keep, .set = option.set});
   }
   return plan;
@@ -91,8 +95,13 @@ Plan OptionForAll(const Profile& profile, size_t index) {
 Plan OneSegment(const Profile& profile) {
   Plan plan;
   plan.prefetch = 0;
-  for (int64_t i = 0; i < profile.layer_count(); ++i) {
-    plan.layers.push_back({.keep = Keep::kBoundary, .starts_segment = i == 0});
+  for (int64_t layer = 1; layer <= profile.layer_count(); ++layer) {
+    const bool first = layer == std::max<int64_t>(1, profile.first_backward);
+    if (profile.forward_only(layer)) {
+      plan.layers.emplace_back();
+    } else {
+      plan.layers.push_back({.keep = Keep::kBoundary, .starts_segment = first});
+    }
   }
   return plan;
 }

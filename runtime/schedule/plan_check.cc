@@ -33,6 +33,10 @@ absl::Status CheckLayer(const Program& program, const Plan& plan, size_t i) {
   if (layer.stays_gathered && (!layer.starts_segment || SharesBoundary(plan, i))) {
     return error("stays gathered in a segment of several layers; only one of its own can");
   }
+  const bool forward_only = static_cast<int64_t>(i) + 1 < program.first_backward;
+  if (forward_only && (layer.keep != Keep::kEverything || layer.offload_boundary || layer.stays_gathered)) {
+    return error("has no backward: nothing below it is trained; it must keep everything, which is nothing");
+  }
   if (!layer.offload_boundary) return absl::OkStatus();
   if (!layer.starts_segment) return error("offloads a boundary that no segment starts with");
   const std::vector<bool> reads = ReadsOfBoundary(program, plan, i);

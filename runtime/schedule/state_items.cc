@@ -29,7 +29,7 @@ UnitState AddUnit(const Unit& unit, Sharding sharding, DType dtype, int moments,
     state.master = {AddItem(schedule, unit.name + " master parameters", master_bytes, ItemKind::kState), 0, 0};
   }
   state.master_shard = {state.master.item, 0, shares_whole || master_is_whole ? shard_bytes : 0};
-  for (int m = 0; m < moments; ++m) {
+  for (int m = 0; unit.trained && m < moments; ++m) {
     state.moments.push_back(
         {AddItem(schedule, absl::StrCat(unit.name, " optimizer state ", m + 1), master_bytes, ItemKind::kState), 0, 0});
   }

@@ -12,11 +12,14 @@ namespace {
 absl::Status EmitNorm(const UnitLayout& units, const std::vector<Operand>& shards, ScheduleBuilder* builder) {
   builder->Begin(InstructionKind::kNorm, Stream::kCompute);
   const Operand squares{builder->schedule().scalars, kSquaresScalar * static_cast<int64_t>(sizeof(double)), 0};
+  bool first = true;
   for (size_t unit = 0; unit < units.units.size(); ++unit) {
+    if (!units.units[unit].trained) continue;
     Call call;
     call.inputs.push_back(shards[unit]);
     call.outputs.push_back(squares);
-    call.accumulate = unit > 0 ? 1U : 0U;
+    call.accumulate = first ? 0U : 1U;
+    first = false;
     RETURN_IF_ERROR(builder->AddCall(
         {"squared_sum", {{DType::kFloat32, {units.units[unit].shard_elements}}}, {{DType::kFloat64, {1}}}, {}},
         std::move(call)));
@@ -28,6 +31,7 @@ absl::Status EmitNorm(const UnitLayout& units, const std::vector<Operand>& shard
 // Behind kFinish on every rank: where that stops the step, no rank may be left in a gather that another one skipped.
 void EmitGatherGradients(const UnitLayout& units, const std::vector<Operand>& shards, ScheduleBuilder* builder) {
   for (size_t unit = 0; unit < units.units.size(); ++unit) {
+    if (!units.units[unit].trained) continue;
     Instruction& gather = builder->Begin(InstructionKind::kGatherGradients, Stream::kGather);
     gather.unit = static_cast<int32_t>(unit);
     gather.from = shards[unit];
@@ -72,9 +76,12 @@ absl::Status EmitUpdate(const UnitLayout& units, Sharding sharding, const std::v
   builder->End();
   if (sharding == Sharding::kNone && units.ranks > 1) EmitGatherGradients(units, gradient_shards, builder);
   for (size_t unit = 0; unit < units.units.size(); ++unit) {
+    if (!units.units[unit].trained) continue;
     EmitUnitUpdate(units, sharding, static_cast<int32_t>(unit), gradient_shards[unit], builder);
   }
-  for (const Operand& shard : gradient_shards) builder->item(shard.item).last = builder->next_tick();
+  for (const Operand& shard : gradient_shards) {
+    if (shard.item >= 0) builder->item(shard.item).last = builder->next_tick();
+  }
   return absl::OkStatus();
 }
 

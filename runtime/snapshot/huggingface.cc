@@ -17,12 +17,14 @@
 #include "absl/strings/str_split.h"
 #include "base/flat_json.h"
 #include "base/status_macros.h"
+#include "runtime/snapshot/adapter_config.h"
 
 namespace reprise {
 namespace {
 
 constexpr char kSingleFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
+constexpr char kAdapterFile[] = "adapter_model.safetensors";
 constexpr char kWeightMap[] = "weight_map.";
 constexpr int64_t kMaxIndexBytes = 64 << 20;
 constexpr size_t kMostNamed = 3;             // in one message
@@ -69,15 +71,30 @@ absl::StatusOr<std::unique_ptr<HuggingFaceCheckpoint>> HuggingFaceCheckpoint::Op
   std::unique_ptr<HuggingFaceCheckpoint> checkpoint(new HuggingFaceCheckpoint(folder, std::move(options)));
   const std::string index = JoinPath(folder, kIndexFile);
   if (storage.Exists(JoinPath(folder, kSingleFile))) {
-    RETURN_IF_ERROR(checkpoint->OpenPart(storage, kSingleFile));
-    const SafetensorsFile& file = *checkpoint->parts_.begin()->second;
-    for (const StoredTensor& tensor : file.tensors()) checkpoint->places_[tensor.name] = {&file, &tensor};
+    RETURN_IF_ERROR(checkpoint->OpenSingle(storage, kSingleFile));
   } else if (storage.Exists(index)) {
     RETURN_IF_ERROR(checkpoint->OpenIndex(storage, index));
   } else {
     return NoCheckpoint(storage, folder);
   }
   return checkpoint;
+}
+
+absl::StatusOr<std::unique_ptr<HuggingFaceCheckpoint>> HuggingFaceCheckpoint::OpenAdapter(Storage& storage,
+                                                                                          const std::string& folder) {
+  std::unique_ptr<HuggingFaceCheckpoint> checkpoint(new HuggingFaceCheckpoint(folder, {.prefix = kAdapterPrefix}));
+  if (!storage.Exists(JoinPath(folder, kAdapterFile))) {
+    return absl::DataLossError(absl::StrCat(folder, " holds no ", kAdapterFile, "; give a folder that PEFT saved"));
+  }
+  RETURN_IF_ERROR(checkpoint->OpenSingle(storage, kAdapterFile));
+  return checkpoint;
+}
+
+absl::Status HuggingFaceCheckpoint::OpenSingle(Storage& storage, const std::string& name) {
+  RETURN_IF_ERROR(OpenPart(storage, name));
+  const SafetensorsFile& file = *parts_.begin()->second;
+  for (const StoredTensor& tensor : file.tensors()) places_[tensor.name] = {&file, &tensor};
+  return absl::OkStatus();
 }
 
 absl::Status HuggingFaceCheckpoint::OpenPart(Storage& storage, const std::string& name) {

@@ -36,6 +36,9 @@ class HuggingFaceCheckpoint {
  public:
   static absl::StatusOr<std::unique_ptr<HuggingFaceCheckpoint>> Open(Storage& storage, const std::string& folder,
                                                                      CheckpointOptions options = {});
+  // PEFT's adapter_model.safetensors: its tensors without "base_model.model.".
+  static absl::StatusOr<std::unique_ptr<HuggingFaceCheckpoint>> OpenAdapter(Storage& storage,
+                                                                            const std::string& folder);
 
   const std::string& folder() const { return folder_; }
 
@@ -75,6 +78,7 @@ class HuggingFaceCheckpoint {
   HuggingFaceCheckpoint(std::string folder, CheckpointOptions options)
       : folder_(std::move(folder)), options_(std::move(options)) {}
   absl::Status OpenPart(Storage& storage, const std::string& name);
+  absl::Status OpenSingle(Storage& storage, const std::string& name);
   absl::Status OpenIndex(Storage& storage, const std::string& path);
   const Place* Locate(const std::string& name) const;
   const Place* LocateUntied(const std::string& name) const;

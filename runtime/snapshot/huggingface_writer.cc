@@ -14,9 +14,10 @@ namespace {
 
 using Json = nlohmann::json;  // sorted by key, as Transformers writes them
 
-constexpr char kConfig[] = "config.json";
-constexpr char kWhole[] = "model.safetensors";
 constexpr char kIndex[] = "model.safetensors.index.json";
+
+std::string ConfigFile(bool adapter) { return adapter ? "adapter_config.json" : "config.json"; }
+std::string WholeFile(bool adapter) { return adapter ? "adapter_model.safetensors" : "model.safetensors"; }
 
 int64_t Elements(const ExpectedTensor& tensor) {
   int64_t elements = 1;
@@ -30,8 +31,8 @@ std::string Dump(const Json& json) {
 
 }  // namespace
 
-absl::Status HuggingFaceWriter::CheckFolder(Storage& storage, const std::string& folder) {
-  for (const char* name : {kConfig, kWhole, kIndex}) {
+absl::Status HuggingFaceWriter::CheckFolder(Storage& storage, const std::string& folder, bool adapter) {
+  for (const std::string& name : {ConfigFile(adapter), WholeFile(adapter), std::string(kIndex)}) {
     const std::string path = JoinPath(folder, name);
     if (!storage.Exists(path)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
@@ -39,7 +40,7 @@ absl::Status HuggingFaceWriter::CheckFolder(Storage& storage, const std::string&
   }
   RETURN_IF_ERROR(storage.CreateFolder(folder));
   // Dropped without a trace: whether it can be made is what matters.
-  return storage.Create(JoinPath(folder, kConfig)).status();
+  return storage.Create(JoinPath(folder, ConfigFile(adapter))).status();
 }
 
 absl::StatusOr<std::unique_ptr<HuggingFaceWriter>> HuggingFaceWriter::Create(Storage& storage,
@@ -47,7 +48,7 @@ absl::StatusOr<std::unique_ptr<HuggingFaceWriter>> HuggingFaceWriter::Create(Sto
                                                                              std::vector<ExpectedTensor> tensors,
                                                                              const HuggingFaceLayout& layout) {
   REPRISE_CHECK(layout.type == StoredType::kF32 || layout.type == StoredType::kBF16);
-  RETURN_IF_ERROR(CheckFolder(storage, folder));
+  RETURN_IF_ERROR(CheckFolder(storage, folder, layout.adapter));
   auto writer = std::unique_ptr<HuggingFaceWriter>(new HuggingFaceWriter(storage, folder, layout));
   std::sort(tensors.begin(), tensors.end(),
             [](const ExpectedTensor& a, const ExpectedTensor& b) { return a.name < b.name; });
@@ -59,13 +60,14 @@ absl::StatusOr<std::unique_ptr<HuggingFaceWriter>> HuggingFaceWriter::Create(Sto
 void HuggingFaceWriter::SplitIntoParts() {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const int64_t bytes = Elements(tensors_[i]) * StoredTypeBytes(layout_.type);
-    if (parts_.empty() || parts_.back().bytes + bytes > layout_.part_bytes) parts_.push_back({"", i, i, 0});
+    const bool full = !parts_.empty() && !layout_.adapter && parts_.back().bytes + bytes > layout_.part_bytes;
+    if (parts_.empty() || full) parts_.push_back({"", i, i, 0});
     parts_.back().end = i + 1;
     parts_.back().bytes += bytes;
   }
   for (size_t p = 0; p < parts_.size(); ++p) {
-    parts_[p].file =
-        parts_.size() == 1 ? kWhole : absl::StrFormat("model-%05d-of-%05d.safetensors", p + 1, parts_.size());
+    parts_[p].file = parts_.size() == 1 ? WholeFile(layout_.adapter)
+                                        : absl::StrFormat("model-%05d-of-%05d.safetensors", p + 1, parts_.size());
   }
 }
 
@@ -112,8 +114,10 @@ absl::Status HuggingFaceWriter::WriteIndex() {
 absl::Status HuggingFaceWriter::Finish(absl::string_view config_json) {
   REPRISE_CHECK(tensor_ == tensors_.size()) << "not every tensor was written";
   if (parts_.size() > 1) RETURN_IF_ERROR(WriteIndex());
+  const std::string path = JoinPath(folder_, ConfigFile(layout_.adapter));
+  if (layout_.adapter) return WriteWholeFile(storage_, path, config_json);
   ASSIGN_OR_RETURN(const std::string config, WithElementType(config_json, layout_.type));
-  return WriteWholeFile(storage_, JoinPath(folder_, kConfig), config);
+  return WriteWholeFile(storage_, path, config);
 }
 
 absl::StatusOr<std::string> WithElementType(absl::string_view config_json, StoredType type) {

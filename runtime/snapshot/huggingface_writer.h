@@ -29,12 +29,13 @@ namespace reprise {
 struct HuggingFaceLayout {
   StoredType type = StoredType::kF32;     // kF32 or kBF16
   int64_t part_bytes = int64_t{5} << 30;  // of the tensors in one file, unless one alone is larger
+  bool adapter = false;                   // PEFT's: adapter_model.safetensors, never in parts, and adapter_config.json
 };
 
 class HuggingFaceWriter {
  public:
   // Makes the folder. InvalidArgument where it can't be written, or holds a checkpoint already: that is never replaced.
-  static absl::Status CheckFolder(Storage& storage, const std::string& folder);
+  static absl::Status CheckFolder(Storage& storage, const std::string& folder, bool adapter = false);
 
   static absl::StatusOr<std::unique_ptr<HuggingFaceWriter>> Create(Storage& storage, const std::string& folder,
                                                                    std::vector<ExpectedTensor> tensors,
@@ -46,8 +47,8 @@ class HuggingFaceWriter {
   // The next elements of tensor `name`, whose turn it must be.
   absl::Status Write(const std::string& name, absl::Span<const float> values);
 
-  // Every tensor must have been written whole. `config_json` as Transformers wants it; its type is set to what was
-  // written.
+  // Every tensor must have been written whole. `config_json` as Transformers wants it, its type is set to what was
+  // written; or as PEFT does.
   absl::Status Finish(absl::string_view config_json);
 
  private:

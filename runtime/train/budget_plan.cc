@@ -42,6 +42,7 @@ std::vector<Candidate> ByHandWithin(const Profile& profile, const PlanLimits& li
     absl::StatusOr<Plan> plan =
         ByHand({.policy = absl::StrCat("every:", layers),
                 .layers = profile.layer_count(),
+                .forward_only = profile.forward_only_layers(),
                 .prefetch = prefetch,
                 .offload_activations = offload,
                 .boundary_bytes = boundary_bytes,

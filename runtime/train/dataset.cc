@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "runtime/train/documents.h"
 
 namespace reprise {
 namespace {
@@ -53,23 +54,43 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::Open(Storage& storage, const D
     data->window_ends_.push_back(data->windows_);
     data->files_.push_back(std::move(file));
   }
+  data->document_separator_ = options.document_separator;
+  if (!options.labels.empty()) RETURN_IF_ERROR(data->OpenLabels(storage, options));
   if (options.verify) RETURN_IF_ERROR(data->Verify(options));
   return data;
+}
+
+absl::Status Dataset::OpenLabels(Storage& storage, const DatasetOptions& options) {
+  const bool folder = storage.IsFolder(options.path);
+  if (folder != storage.IsFolder(options.labels)) {
+    return absl::DataLossError(absl::StrCat(options.labels, " must be a ", folder ? "folder" : "file", " as ",
+                                            options.path, " is, with the labels of its tokens"));
+  }
+  for (const TokenFile& file : files_) {
+    const std::string name = file.path().substr(file.path().rfind('/') + 1);
+    const std::string path = folder ? JoinPath(options.labels, name) : options.labels;
+    ASSIGN_OR_RETURN(LabelFile labels, LabelFile::Open(storage, path, file.tokens(), options.vocabulary));
+    label_files_.push_back(std::move(labels));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Dataset::Verify(const DatasetOptions& options) const {
   std::vector<int32_t> scratch;
   int64_t total = 0;
-  for (const TokenFile& file : files_) total += file.NeedsCheck() ? file.tokens() : 0;
+  const auto needs_check = [&](const TokenFile& file) { return file.NeedsCheck() || !label_files_.empty(); };
+  for (const TokenFile& file : files_) total += needs_check(file) ? file.tokens() : 0;
   const int64_t begin = PartBegin(total, options.verify_part, options.verify_parts);
   const int64_t end = PartBegin(total, options.verify_part + 1, options.verify_parts);
   int64_t file_begin = 0;  // in the numbering of all tokens that need a check
-  for (const TokenFile& file : files_) {
-    if (!file.NeedsCheck()) continue;
+  for (size_t f = 0; f < files_.size(); ++f) {
+    const TokenFile& file = files_[f];
+    if (!needs_check(file)) continue;
     const int64_t last = std::min(end - file_begin, file.tokens());
     for (int64_t first = std::max<int64_t>(begin - file_begin, 0); first < last; first += kVerifyTokens) {
       scratch.resize(static_cast<size_t>(std::min(kVerifyTokens, last - first)));
       RETURN_IF_ERROR(file.Read(first, absl::MakeSpan(scratch)));
+      if (!label_files_.empty()) RETURN_IF_ERROR(label_files_[f].Apply(first, absl::MakeSpan(scratch)));
       if (options.progress) {
         options.progress(file_begin + first + static_cast<int64_t>(scratch.size()) - begin, end - begin);
       }
@@ -98,9 +119,14 @@ std::string Dataset::Contents() const {
 }
 
 absl::StatusOr<int64_t> Dataset::ReadSequence(int64_t sequence, const BatchData& row) const {
-  RETURN_IF_ERROR(
-      ReadWindow(sequence, DataAs<int32_t>(row, DataKind::kTokens), DataAs<int32_t>(row, DataKind::kLabels)));
-  return sequence_length_;
+  const auto tokens = DataAs<int32_t>(row, DataKind::kTokens);
+  const auto labels = DataAs<int32_t>(row, DataKind::kLabels);
+  RETURN_IF_ERROR(ReadWindow(sequence, tokens, labels));
+  if (document_separator_ >= 0) {
+    MarkDocuments(static_cast<int32_t>(document_separator_), tokens, labels, DataAs<int32_t>(row, DataKind::kPositions),
+                  DataAs<int32_t>(row, DataKind::kDocumentStarts));
+  }
+  return static_cast<int64_t>(labels.size()) - std::count(labels.begin(), labels.end(), kIgnoredLabel);
 }
 
 absl::Status Dataset::ReadWindow(int64_t window, absl::Span<int32_t> tokens, absl::Span<int32_t> labels) const {
@@ -113,7 +139,8 @@ absl::Status Dataset::ReadWindow(int64_t window, absl::Span<int32_t> tokens, abs
   const int64_t first = (window - before) * sequence_length_;
   RETURN_IF_ERROR(file.Read(first, tokens));
   std::copy(tokens.begin() + 1, tokens.end(), labels.begin());
-  return file.Read(first + sequence_length_, labels.subspan(length - 1));
+  RETURN_IF_ERROR(file.Read(first + sequence_length_, labels.subspan(length - 1)));
+  return label_files_.empty() ? absl::OkStatus() : label_files_[static_cast<size_t>(index)].Apply(first + 1, labels);
 }
 
 }  // namespace reprise

@@ -1,4 +1,5 @@
-// Windows of tokens, from a file or from all the files of a folder.
+// Windows of tokens, from a file or from all the files of a folder, with labels that may be said apart (label_file.h)
+// and with the documents in them marked (documents.h).
 //
 //   DatasetOptions options = {.path = "corpus/", .vocabulary = 50257, .sequence_length = 1024};
 //   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, Dataset::Open(storage, options));
@@ -21,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/snapshot/storage.h"
+#include "runtime/train/label_file.h"
 #include "runtime/train/sequence_source.h"
 #include "runtime/train/token_file.h"
 
@@ -32,6 +34,8 @@ struct DatasetOptions {
   TokenFormat format = TokenFormat::kAuto;
   int64_t vocabulary = 0;
   int64_t sequence_length = 0;
+  std::string labels = "";          // a file for a file; for a folder one with a file of each name; empty: all tokens
+  int64_t document_separator = -1;  // -1: documents are not marked
 
   // Read everything once when opening, so that a bad id shows at once and not after hours. Ranks can share the work:
   // this one reads part `verify_part` of `verify_parts`.
@@ -65,10 +69,13 @@ class Dataset : public SequenceSource {
 
  private:
   Dataset() = default;
+  absl::Status OpenLabels(Storage& storage, const DatasetOptions& options);
   absl::Status Verify(const DatasetOptions& options) const;
 
   std::string path_;
   std::vector<TokenFile> files_;
+  std::vector<LabelFile> label_files_;  // of each file, or none
+  int64_t document_separator_ = -1;
   std::vector<int64_t> window_ends_;  // of each file, in the numbering of all
   int64_t sequence_length_ = 0;
   int64_t tokens_ = 0;

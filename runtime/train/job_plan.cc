@@ -40,6 +40,7 @@ bool SelectiveReadsBoundary(const ProgramGraph& graph) {
 HandPlan HandPlanOf(const JobOptions& options, const Program& program) {
   HandPlan request{.policy = options.checkpoint,
                    .layers = static_cast<int64_t>(program.layer_count()),
+                   .forward_only = std::max<int64_t>(program.first_backward - 1, 0),
                    .prefetch = options.prefetch,
                    .offload_activations = options.offload_activations,
                    .boundary_bytes = BoundaryBytes(program),

@@ -82,8 +82,9 @@ class MachineTiming {
   absl::Status TimeUpdate(KernelSet& kernels) {
     const int64_t elements = std::min(kUpdateElements, scratch_bytes() / 4 / 4);
     if (elements <= 0) return absl::OkStatus();
-    KernelSpec spec =
-        UpdateCalls(probe_.units.units[0], 0, probe_.units.units[0].shard_elements, probe_.options.optimizer)[0].spec;
+    const std::vector<Unit>& units = probe_.units.units;
+    const Unit& unit = *std::find_if(units.begin(), units.end(), [](const Unit& u) { return u.trained; });
+    KernelSpec spec = UpdateCalls(unit, 0, unit.shard_elements, probe_.options.optimizer)[0].spec;
     for (TensorType& type : spec.inputs) type.shape = {elements};
     for (TensorType& type : spec.outputs) type.shape = {elements};
     ASSIGN_OR_RETURN(const Kernel* kernel, kernels.Get(spec));

@@ -35,6 +35,14 @@ void FillNormal(RandomKey key, double deviation, int64_t first, absl::Span<float
   }
 }
 
+void FillUniform(RandomKey key, double bound, int64_t first, absl::Span<float> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    const int64_t element = first + static_cast<int64_t>(i);
+    const uint32_t bits = RandomBits(key, 0, element / 4)[static_cast<size_t>(element % 4)];
+    out[i] = static_cast<float>(bound * (static_cast<double>(bits) / 2147483648.0 - 1.0));
+  }
+}
+
 }  // namespace
 
 ParameterSource RandomParameters(uint64_t seed) {
@@ -42,9 +50,14 @@ ParameterSource RandomParameters(uint64_t seed) {
     const Initializer& initializer = parameter.initializer();
     if (initializer.kind == Initializer::Kind::kConstant) {
       std::fill(out.begin(), out.end(), static_cast<float>(initializer.value));
+      return absl::OkStatus();
+    }
+    const uint64_t name = XXH3_64bits(parameter.name().data(), parameter.name().size());
+    const RandomKey key = MakeRandomKey(seed, /*step=*/-1, name);
+    if (initializer.kind == Initializer::Kind::kNormal) {
+      FillNormal(key, initializer.value, first, out);
     } else {
-      const uint64_t name = XXH3_64bits(parameter.name().data(), parameter.name().size());
-      FillNormal(MakeRandomKey(seed, /*step=*/-1, name), initializer.value, first, out);
+      FillUniform(key, initializer.value, first, out);
     }
     return absl::OkStatus();
   };

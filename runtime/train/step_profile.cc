@@ -1,5 +1,6 @@
 #include "runtime/train/step_profile.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,11 @@ class KernelSum {
 };
 
 int64_t Take(const TimeTable::OfSize& of_size, int64_t size) { return of_size ? of_size(size) : 0; }
+
+// Of one that takes place: 0 would say that there is none.
+int64_t TimeOfTransfer(const TimeTable::OfSize& of_size, int64_t size) {
+  return std::max<int64_t>(Take(of_size, size), 1);
+}
 
 void FillRecomputeTimes(const ProgramGraph& graph, KernelSum* kernels, BlockProfile* block) {
   const Graph& g = graph.block.graph;
@@ -118,10 +124,13 @@ absl::StatusOr<Profile> MakeProfile(const UnitLayout& units, const CompileOption
   profile.interference_millionths = table.interference_millionths;
   for (size_t b = 0; b < profile.blocks.size(); ++b) {
     BlockProfile& block = profile.blocks[b];
-    const Unit& unit = units.units[static_cast<size_t>(units.unit_of_block[b])];
     FillRecomputeTimes(program->graph(b), &kernels, &block);
-    block.gather_ns = Take(table.gather_ns, unit.whole_elements * SizeOf(program->shape.dtype));
-    block.reduce_ns = Take(table.reduce_ns, unit.whole_elements * 4);
+    const int32_t trained = GradientUnitOf(*program, units, b);
+    for (const int32_t index : units.GroupOf(b).units()) {
+      const int64_t elements = units.units[static_cast<size_t>(index)].whole_elements;
+      block.gather_ns += TimeOfTransfer(table.gather_ns, elements * SizeOf(program->shape.dtype));
+      if (index == trained) block.reduce_ns = TimeOfTransfer(table.reduce_ns, elements * 4);
+    }
     block.offload_ns = Take(table.offload_ns, block.boundary_bytes);
     block.reload_ns = Take(table.reload_ns, block.boundary_bytes);
   }

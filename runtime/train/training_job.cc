@@ -189,8 +189,13 @@ absl::Status TrainingJob::ReadParameterRange(const Parameter& parameter, int64_t
                  reinterpret_cast<const float*>(Address(state.master_shard)), first, out);
 }
 
+bool TrainingJob::IsTrained(const Parameter& parameter) const {
+  return plan_->units.units[static_cast<size_t>(Locate(parameter).first)].trained;
+}
+
 absl::Status TrainingJob::ReadGradient(const Parameter& parameter, double factor, absl::Span<float> out) {
   const auto [unit, place] = Locate(parameter);
+  REPRISE_CHECK(plan_->units.units[static_cast<size_t>(unit)].trained) << parameter.name() << " is frozen";
   RETURN_IF_ERROR(
       Collect(plan_->units.units[static_cast<size_t>(unit)], *place, step_->gradient_shard(unit).data(), 0, out));
   for (float& value : out) value = static_cast<float>(value * factor);

@@ -44,6 +44,8 @@ class TrainingJob {
   const JobPlan& plan() const { return *plan_; }
   const std::vector<const Parameter*>& parameters() const { return parameters_; }  // each once, in order of units
 
+  bool IsTrained(const Parameter& parameter) const;  // false: frozen
+
   // Sets every parameter, and optimizer state to zero.
   absl::Status SetParameters(const ParameterSource& source);
 
@@ -60,7 +62,7 @@ class TrainingJob {
   absl::StatusOr<double> Evaluate();
 
   // Whole, on every rank; collective. The gradients are those of the last Step, summed over ranks and micro-batches and
-  // multiplied by `factor`; valid until the next Step or Evaluate.
+  // multiplied by `factor`; valid until the next Step or Evaluate. A frozen parameter has none.
   absl::Status ReadParameter(const Parameter& parameter, absl::Span<float> out);
   // Elements [first, first + out.size()) of it.
   absl::Status ReadParameterRange(const Parameter& parameter, int64_t first, absl::Span<float> out);

@@ -272,8 +272,7 @@ TEST_F(BadInput, OutputsThatCannotBeWritten) {
 TEST_F(BadInput, WhatIsNotBuiltYet) {
   for (const char* flags :
        {"--resume=snapshot", "--snapshot_dir=x", "--snapshot_every=4", "--device=cuda", "--offload=parameters",
-        "--offload=optimizer", "--checkpoint=all --offload=activations --offload_file=x", "--freeze=wte",
-        "--replicas=2"}) {
+        "--offload=optimizer", "--checkpoint=all --offload=activations --offload_file=x", "--replicas=2"}) {
     Refused(flags, kConfiguration, {"is not built yet"});
   }
 }

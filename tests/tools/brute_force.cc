@@ -99,6 +99,10 @@ std::string WhyOutsideLimits(const Profile& profile, const PlanLimits& limits, c
       wrong = "offloads what nobody reads";
     }
     if (layer.stays_gathered && (!limits.stays_gathered || !profile.gathers || shares)) wrong = "may not stay gathered";
+    if (profile.forward_only(i + 1) && !(layer.keep == Keep::kEverything && layer.starts_segment &&
+                                         !layer.offload_boundary && !layer.stays_gathered)) {
+      wrong = "has no backward to keep anything for";
+    }
     if (!wrong.empty()) return absl::StrCat("layer ", i + 1, " ", wrong);
   }
   return "";

@@ -11,33 +11,28 @@
 #include "absl/strings/strip.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "models/gpt2.h"
+#include "runtime/train/documents.h"
 #include "runtime/train/training_job.h"
+#include "tests/tools/equality_models.h"
 #include "tests/tools/ranks.h"
 
 namespace reprise::testing {
 namespace {
 
-constexpr int64_t kWidth = 24;
-constexpr int64_t kVocabulary = 61;
-constexpr int64_t kSequenceLength = 8;
+constexpr int64_t kWidth = kEqualityWidth;
+constexpr int64_t kVocabulary = kEqualityVocabulary;
+constexpr int64_t kSequenceLength = kEqualityLength;
 constexpr int64_t kMicroBatch = 2;
 constexpr int64_t kTokens = kMicroBatch * kSequenceLength;
+constexpr int32_t kSeparator = 7;  // of documents, where the model has any; a token as likely as any other is rare
 
-Model ModelOf(const EqualityCell& cell) {
-  return Gpt2({.vocab_size = kVocabulary,
-               .n_positions = kSequenceLength,
-               .n_embd = kWidth,
-               .n_layer = cell.layers,
-               .n_head = 3,
-               .initializer_range = 0.2,  // far from the linear: every sum rounds
-               .dropout = cell.dropout});
-}
+Model ModelOf(const EqualityCell& cell) { return EqualityModel(cell.model, cell.layers, cell.dropout); }
 
 JobOptions OptionsOf(const EqualityCell& cell) {
   JobOptions options;
   options.micro_batch = kMicroBatch;
-  options.sequence_length = kSequenceLength;
+  const int64_t rows = ModelOf(cell).sequence_length;  // of a model that has one length only
+  options.sequence_length = rows > 0 ? rows : kSequenceLength;
   options.accumulation = cell.accumulation;
   options.dtype = cell.dtype;
   options.sharding = cell.sharding;
@@ -63,23 +58,37 @@ uint64_t Mix(uint64_t x) {
 int64_t FillBatch(const Communicator& communicator, int step, int micro_batch, TrainingJob* job) {
   const int rank = communicator.rank();
   const bool silent = step == 1 && micro_batch == 0 && rank > 0 && rank == communicator.size() - 1;
-  int64_t counted = 0;
-  for (size_t i = 0; i < static_cast<size_t>(kTokens); ++i) {
-    const uint64_t bits =
-        Mix(((static_cast<uint64_t>(step) * 8 + static_cast<uint64_t>(micro_batch)) * 8 + static_cast<uint64_t>(rank)) *
-                64 +
-            i);
-    job->tokens(micro_batch)[i] = static_cast<int32_t>(bits % kVocabulary);
-    const bool counts = !silent && (bits >> 16) % static_cast<uint64_t>(3 + rank) != 0;
-    job->labels(micro_batch)[i] = counts ? static_cast<int32_t>((bits >> 32) % kVocabulary) : -100;
-    counted += counts ? 1 : 0;
+  const Batch batch = job->batch(micro_batch);
+  const bool has_documents = !DataAs<int32_t>(batch.data, DataKind::kDocumentStarts).empty();
+  const auto bits_of = [&](size_t i) {
+    const uint64_t place =
+        (static_cast<uint64_t>(step) * 8 + static_cast<uint64_t>(micro_batch)) * 8 + static_cast<uint64_t>(rank);
+    return Mix(place * 64 + i);
+  };
+  for (size_t i = 0; i < batch.tokens().size(); ++i) {
+    const bool separates = has_documents && (bits_of(i) >> 48) % 4 == 0;
+    batch.tokens()[i] = separates ? kSeparator : static_cast<int32_t>(bits_of(i) % kVocabulary);
   }
-  return counted;
+  const auto pixels = DataAs<float>(batch.data, DataKind::kPixels);
+  for (size_t i = 0; i < pixels.size(); ++i) {
+    pixels[i] = static_cast<float>(static_cast<double>(Mix(bits_of(0) + i) >> 40) * 0x1p-23 - 1);
+  }
+  for (size_t i = 0; i < batch.labels().size(); ++i) {
+    const bool counts = !silent && (bits_of(i) >> 16) % static_cast<uint64_t>(3 + rank) != 0;
+    batch.labels()[i] = counts ? static_cast<int32_t>((bits_of(i) >> 32) % kVocabulary) : kIgnoredLabel;
+  }
+  for (int64_t row = 0; has_documents && row < kMicroBatch; ++row) {
+    const BatchData part = batch.Row(row, kMicroBatch);
+    MarkDocuments(kSeparator, DataAs<int32_t>(part, DataKind::kTokens), DataAs<int32_t>(part, DataKind::kLabels),
+                  DataAs<int32_t>(part, DataKind::kPositions), DataAs<int32_t>(part, DataKind::kDocumentStarts));
+  }
+  return std::count_if(batch.labels().begin(), batch.labels().end(), [](int32_t label) { return label >= 0; });
 }
 
 absl::Status ReadTensors(TrainingJob* job, CellOutcome* outcome) {
   for (const char* kind : {"gradient of ", ""}) {
     for (const Parameter* parameter : job->parameters()) {
+      if (*kind != '\0' && !job->IsTrained(*parameter)) continue;
       std::vector<float> values(static_cast<size_t>(parameter->elements()));
       RETURN_IF_ERROR(*kind != '\0' ? job->ReadGradient(*parameter, 1, absl::MakeSpan(values))
                                     : job->ReadParameter(*parameter, absl::MakeSpan(values)));
@@ -158,10 +167,10 @@ void VisitBits(const CellOutcome& outcome, const Visit& visit) {
 }  // namespace
 
 std::string EqualityCell::Name() const {
-  return absl::StrCat(absl::StrReplaceAll(checkpoint, {{":", "_"}}), offload ? "_offload_" : "_",
-                      ShardingName(sharding), dtype == DType::kBFloat16 ? "_bf16" : "_fp32",
-                      dropout > 0 ? "_dropout" : "", "_R", ranks, "_accumulation_", accumulation, "_prefetch_",
-                      prefetch);
+  return absl::StrCat(model == "gpt2" ? "" : model + "_", absl::StrReplaceAll(checkpoint, {{":", "_"}}),
+                      offload ? "_offload_" : "_", ShardingName(sharding),
+                      dtype == DType::kBFloat16 ? "_bf16" : "_fp32", dropout > 0 ? "_dropout" : "", "_R", ranks,
+                      "_accumulation_", accumulation, "_prefetch_", prefetch);
 }
 
 EqualityCell EqualityCell::Reference() const {

@@ -44,6 +44,7 @@ struct EqualityCell {
   std::optional<Plan> plan = std::nullopt;              // in place of checkpoint, offload and prefetch
   int64_t memory_budget = 0;                            // of checkpoint "auto"
   std::shared_ptr<const MachineTimes> times = nullptr;  // likewise
+  std::string model = "gpt2";                           // of equality_models.h
 
   std::string Name() const;        // "every_2_offload_full_bf16_dropout_R2_accumulation_2_prefetch_1"
   EqualityCell Reference() const;  // keeps everything, moves nothing; all else equal
@@ -73,7 +74,7 @@ std::vector<CellOutcome> RunOnLocalRanks(const EqualityCell& cell, const StreamO
 std::string FirstDifference(const CellOutcome& a, const CellOutcome& b);
 uint64_t HashOf(const CellOutcome& outcome);  // of the same bits
 
-// What a step of the cell does, from its policy alone. Not for cells with a plan or another number of layers.
+// What a step of the cell does, from its policy alone. Not for cells with a plan, another model or number of layers.
 struct CellCounts {
   int64_t gathers = 0;
   int64_t offloaded_bytes = 0;

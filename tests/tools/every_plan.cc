@@ -27,6 +27,11 @@ class Enumeration {
       visit_(plan_);
       return;
     }
+    if (profile_.forward_only(static_cast<int64_t>(i) + 1)) {
+      plan_.layers[i] = {};
+      From(i + 1);
+      return;
+    }
     const std::vector<OptionProfile>& options = profile_.blocks[i + 1].options;
     for (const OptionProfile& option : options) Segment(i, 1, option);
     for (size_t length = 2; length <= Longest() && i + length <= plan_.layers.size(); ++length) {
@@ -73,6 +78,10 @@ int64_t CountPlans(const Profile& profile, const PlanLimits& limits) {
   std::vector<double> count(static_cast<size_t>(n + 1));  // of the layers from i on
   count.back() = LargestPrefetch(profile, limits) - limits.smallest_prefetch + 1;
   for (int64_t i = n - 1; i >= 0; --i) {
+    if (profile.forward_only(i + 1)) {
+      count[static_cast<size_t>(i)] = count[static_cast<size_t>(i + 1)];
+      continue;
+    }
     double single = 0;
     for (const OptionProfile& option : profile.blocks[static_cast<size_t>(i + 1)].options) {
       single += (option.reads_boundary ? offloads : 1) * stays;

@@ -38,7 +38,9 @@ void PlanOracle::ListSteps() {
   steps_.clear();
   for (int64_t b = 0; b <= n; ++b) AddStep(Kind::kForward, b, block(b).forward_ns);
   AddStep(Kind::kHead, n + 1, block(n + 1).forward_ns);
-  for (int64_t last = n; last >= 1; last = layer(last).first - 1) {
+  const int64_t lowest = profile_.first_backward;
+  for (int64_t b = 1; b < lowest && b <= n; ++b) layer(b).begins = layer(b).backward = INT64_MAX;
+  for (int64_t last = n; last >= std::max<int64_t>(lowest, 1); last = layer(last).first - 1) {
     const int64_t first = layer(last).first;
     for (int64_t b = first; b <= last; ++b) {
       layer(b).begins = static_cast<int64_t>(steps_.size());
@@ -50,7 +52,7 @@ void PlanOracle::ListSteps() {
       AddStep(Kind::kBackward, b, block(b).backward_ns);
     }
   }
-  AddStep(Kind::kBackward, 0, block(0).backward_ns);
+  if (lowest == 0) AddStep(Kind::kBackward, 0, block(0).backward_ns);
 }
 
 void PlanOracle::ListSlots(int64_t prefetch) {
@@ -58,8 +60,9 @@ void PlanOracle::ListSlots(int64_t prefetch) {
   if (!profile_.gathers) return;
   const int64_t last_block = profile_.layer_count() + 1;
   int64_t unit_before = -1;
-  for (size_t s = 0; s + 1 < steps_.size(); ++s) {  // all but B(0)
+  for (size_t s = 0; s < steps_.size(); ++s) {
     Step& step = steps_[s];
+    if (step.kind == Kind::kBackward && step.block == 0) continue;
     const int64_t unit = step.block == last_block ? 0 : step.block;
     if (unit != unit_before) {
       const bool backward = step.kind == Kind::kRecompute || step.kind == Kind::kBackward;
@@ -80,7 +83,7 @@ void PlanOracle::ListTransfers() {
   const auto step_count = static_cast<int64_t>(steps_.size());
   for (std::vector<Transfer>& list : transfers_) list.clear();
   for (const Slot& slot : slots_) {
-    if (!slot.gathers) continue;
+    if (!slot.gathers || block(slot.block).gather_ns == 0) continue;
     on(Stream::kGather)
         .push_back({.after = slot.issued_before - 1,
                     .waited_by = slot.first_step,
@@ -92,7 +95,8 @@ void PlanOracle::ListTransfers() {
     const Step& step = steps_[static_cast<size_t>(s)];
     const int64_t after_next = std::min(s + 2, step_count);
     const int64_t b = step.block;
-    if (profile_.reduces && (step.kind == Kind::kHead || step.kind == Kind::kBackward)) {
+    const bool any = block(b).reduce_ns > 0;
+    if (profile_.reduces && any && (step.kind == Kind::kHead || step.kind == Kind::kBackward)) {
       on(Stream::kReduce).push_back({s, after_next, s + 1, block(b).reduce_ns, b});
     }
     if (step.kind == Kind::kForward && b < n && layer(b + 1).offloaded) {

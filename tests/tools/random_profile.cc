@@ -37,6 +37,7 @@ class Drawer {
   void DrawEnd(int64_t boundary, BlockProfile* block);
   void DrawUnit(BlockProfile* block);
   void SetLayers(Profile* profile);
+  void Freeze(Profile* profile);
 
   std::mt19937_64 random_;
   const RandomProfileSpec& spec_;
@@ -158,6 +159,19 @@ void Drawer::DrawTransfers(Profile* profile) {
   for (int64_t& millionths : profile->interference_millionths) millionths = Between(0, Chance(0.5) ? 1000000 : 5);
 }
 
+// Layers without a backward, and others with nothing to reduce.
+void Drawer::Freeze(Profile* profile) {
+  const auto last = static_cast<int64_t>(profile->blocks.size()) - 1;
+  profile->first_backward = Chance(0.5) ? Between(0, std::min<int64_t>(last, 1)) : Between(0, last);
+  for (int64_t b = 0; b <= last; ++b) {
+    BlockProfile& block = profile->blocks[static_cast<size_t>(b)];
+    if (profile->forward_only(b) || Chance(0.2)) block.reduce_ns = 0;
+    if (!profile->forward_only(b) || b == 0) continue;
+    block.options.front().kept_bytes = 0;
+    block.options.front().reads_boundary = false;
+  }
+}
+
 Profile Drawer::Draw() {
   Profile profile;
   constexpr double kScales[] = {0.05, 0.3, 1, 1, 3};  // cheap to dear beside a forward
@@ -178,6 +192,7 @@ Profile Drawer::Draw() {
   profile.state_bytes = Size();
   profile.update_ns = Time();
   profile.accumulation = Chance(0.7) ? 1 : Between(2, 5);
+  if (spec_.transfers && Chance(0.25)) Freeze(&profile);
   return profile;
 }
 
@@ -217,6 +232,11 @@ Plan RandomPlan(const Profile& profile, const PlanLimits& limits, double thrift,
   const double stay = RandomChance(random, 0.5) ? 0 : 1 - thrift;
   const int64_t n = profile.layer_count();
   for (int64_t i = 0; i < n;) {
+    if (profile.forward_only(i + 1)) {
+      plan.layers.emplace_back();
+      ++i;
+      continue;
+    }
     int64_t length = 1;
     while (length < std::min(limits.longest_segment, n - i) && RandomChance(random, thrift * 0.5)) ++length;
     const std::vector<OptionProfile>& options = profile.blocks[static_cast<size_t>(i + 1)].options;

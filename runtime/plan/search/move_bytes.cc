@@ -52,6 +52,7 @@ int64_t MoveBytes::NeededInForward(int32_t guess, const Move& move) const {
 }
 
 int64_t MoveBytes::NeededInBackward(const CutState& below, const Move& move) const {
+  if (trellis_.profile->forward_only(move.first())) return 0;
   Slots slots = trellis_.SlotsOf(move);
   slots.insert(slots.end(), below.ahead.begin(), below.ahead.end());
   const auto gathered = [&](size_t slot) {
@@ -107,6 +108,7 @@ void MoveBytes::Set(const CutState& below, int32_t guess, Move* move) const {
 int64_t MoveBytes::Start(int32_t guess) const {
   const BlockProfile& first = trellis_.block(0);
   const int64_t forward = first.forward_bytes + ForwardGathered(0, guess);
+  if (trellis_.profile->forward_only(0)) return trellis_.profile->state_bytes + forward;
   const int64_t backward = first.backward_bytes + gradients_above_[0] + trellis_.block(1).gradient_held_bytes;
   return trellis_.profile->state_bytes + std::max(forward, backward);
 }

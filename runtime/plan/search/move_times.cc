@@ -98,8 +98,8 @@ LagMatrix MoveTimes::Store(const BackwardTimes& times) const {
 void MoveTimes::IssueGather(const Slot& slot, Lags* gathers, const Lags& end, int64_t* lost) const {
   const auto farthest = static_cast<size_t>(trellis_.prefetch);
   gathers[farthest] = Lags::Never();
-  if (!slot.gathered) return;
-  const int64_t ns = trellis_.block(slot.block).gather_ns;
+  const int64_t ns = slot.gathered ? trellis_.block(slot.block).gather_ns : 0;
+  if (ns == 0) return;
   Lags start = end;
   for (size_t i = 0; i < farthest; ++i) start = Max(start, gathers[i]);
   gathers[farthest] = start + ns;
@@ -131,10 +131,11 @@ MoveTimes::ForwardTimes MoveTimes::RunStart(int32_t guess) const {
   if (trellis_.gathers) {
     for (int i = 0; i < trellis_.prefetch; ++i) {
       const Slot slot = trellis_.ForwardSlot(i, guess);
-      if (!slot.gathered) continue;
-      const int64_t ns = trellis_.block(slot.block).gather_ns;
-      const Lags& before = i == 0 ? times.end : times.gathers[static_cast<size_t>(i) - 1];
-      times.gathers[static_cast<size_t>(i)] = Max(times.end, before) + ns;
+      const int64_t ns = slot.gathered ? trellis_.block(slot.block).gather_ns : 0;
+      if (ns == 0) continue;
+      Lags start = times.end;
+      for (int before = 0; before < i; ++before) start = Max(start, times.gathers[static_cast<size_t>(before)]);
+      times.gathers[static_cast<size_t>(i)] = start + ns;
       times.lost += Lost(Stream::kGather, ns);
     }
   }
@@ -231,6 +232,7 @@ void MoveTimes::Step(const Move& move, int32_t layer, int64_t duration, const Sl
 }
 
 LagMatrix MoveTimes::Backward(const Move& move) const {
+  if (trellis_.profile->forward_only(move.first())) return Unchanged();
   Slots slots;
   if (trellis_.gathers) {
     slots = trellis_.SlotsOf(move);
@@ -239,8 +241,8 @@ LagMatrix MoveTimes::Backward(const Move& move) const {
   }
   BackwardTimes times = LoadBackward();
   const auto reduce = [&](int32_t block) {
-    if (!trellis_.reduces) return;
-    const int64_t ns = trellis_.block(block).reduce_ns;
+    const int64_t ns = trellis_.reduces ? trellis_.block(block).reduce_ns : 0;
+    if (ns == 0) return;
     times.new_reduce = Max(times.end, times.due_reduce) + ns;
     times.lost += Lost(Stream::kReduce, ns);
   };
@@ -260,31 +262,44 @@ LagMatrix MoveTimes::Backward(const Move& move) const {
   return Store(times);
 }
 
+// Behind the last segment: its reduction, and B(0) with its own where there is one.
 Times MoveTimes::Tail() const {
   BackwardTimes t = LoadBackward();
-  if (trellis_.reduces) {
-    const int64_t ns = trellis_.block(1).reduce_ns;
+  const int64_t first = trellis_.profile->first_backward;
+  const int64_t ns = trellis_.reduces ? trellis_.block(std::max<int64_t>(first, 1)).reduce_ns : 0;
+  if (ns > 0) {
     t.new_reduce = Max(t.end, t.due_reduce) + ns;
     t.lost += Lost(Stream::kReduce, ns);
   }
+  if (first > 0) return Max(Max(t.end, t.due_reduce), t.new_reduce).lag;
   t.end = Max(t.end, t.due_reduce) + (trellis_.block(0).backward_ns + t.lost);
-  if (trellis_.reduces) t.end = Max(t.end, t.new_reduce) + trellis_.block(0).reduce_ns;
+  const int64_t last_ns = trellis_.reduces ? trellis_.block(0).reduce_ns : 0;
+  t.end = last_ns > 0 ? Max(t.end, t.new_reduce) + last_ns : Max(t.end, t.new_reduce);
   return t.end.lag;
+}
+
+LagMatrix MoveTimes::Unchanged() const {
+  LagMatrix matrix;
+  matrix.fill(Lags::Never());
+  for (int i = 0; i < backward_.count; ++i) matrix[static_cast<size_t>(i)] = Lags::Of(i);
+  return matrix;
 }
 
 // A transfer that the compute stream waits for starts at the latest when the step two before it does, so what it may
 // lag behind that step's end is its own time less the step's.
 Times MoveTimes::LargestLag(int32_t cut, int32_t state_index) const {
   const CutState& state = trellis_.state(cut, state_index);
-  const bool at_head = cut == trellis_.layers();
-  const BlockProfile& above = trellis_.block(cut + 1);
+  // The step before: of the layer above the cut, or of the lowest with a backward.
+  const int64_t lowest = std::max<int64_t>(cut, trellis_.profile->first_backward - 1);
+  const bool at_head = lowest == trellis_.layers();
+  const BlockProfile& above = trellis_.block(lowest + 1);
   const int64_t step_ns = at_head ? above.forward_ns : above.backward_ns;
   Times lag = {};
   if (backward_.copy >= 0 && state.offloaded > 0) {
     lag[static_cast<size_t>(backward_.copy)] = trellis_.block(state.offloaded).reload_ns - step_ns;
   }
   if (backward_.reduce >= 0 && !at_head) {
-    lag[static_cast<size_t>(backward_.reduce)] = trellis_.block(cut + 2).reduce_ns - step_ns;
+    lag[static_cast<size_t>(backward_.reduce)] = trellis_.block(lowest + 2).reduce_ns - step_ns;
   }
   int64_t gathers_ns = 0;
   for (size_t i = 0; backward_.gathers >= 0 && i < state.ahead.size(); ++i) {

@@ -49,6 +49,7 @@ class MoveTimes {
   ForwardTimes LoadForward() const;
   BackwardTimes LoadBackward() const;
   LagMatrix Store(const BackwardTimes& times) const;
+  LagMatrix Unchanged() const;  // of the backward of layers that have none
   ForwardTimes RunStart(int32_t guess) const;
   void RunForward(int32_t block, int32_t guess, bool offloads, ForwardTimes* times) const;
   void Step(const Move& move, int32_t layer, int64_t duration, const Slots& slots, BackwardTimes* times) const;

@@ -25,7 +25,8 @@ class Builder {
     const MoveBytes bytes(trellis_);
     AddStarts(bytes);
     for (int32_t cut = 1; cut <= layers_; ++cut) {
-      for (int32_t from = std::max<int32_t>(0, cut - Longest()); from < cut; ++from) AddMoves(from, cut, bytes);
+      const int32_t least = cut > ForwardOnly() ? ForwardOnly() : cut - 1;
+      for (int32_t from = std::max(least, cut - Longest()); from < cut; ++from) AddMoves(from, cut, bytes);
     }
     for (const CutState& state : trellis_.states.back()) {
       trellis_.head_bytes.push_back(GuessHolds(state) ? bytes.Head(state) : -1);
@@ -35,17 +36,20 @@ class Builder {
  private:
   int32_t Longest() const { return static_cast<int32_t>(std::clamp<int64_t>(limits_.longest_segment, 1, layers_)); }
 
+  // The layers up to here have no backward.
+  int32_t ForwardOnly() const { return static_cast<int32_t>(trellis_.profile->forward_only_layers()); }
+
   // All beginnings of backward, from layer `last` down, behind the slots that stand already.
   void AddGuesses(int32_t last, const Slots& slots) {
     const size_t wanted = static_cast<size_t>(trellis_.prefetch) - 1;
-    if (slots.size() >= wanted || last == 0) {
+    if (slots.size() >= wanted || last == ForwardOnly()) {
       Slots guess(slots.begin(), slots.begin() + static_cast<int64_t>(std::min(slots.size(), wanted)));
       if (std::find(trellis_.guesses.begin(), trellis_.guesses.end(), guess) == trellis_.guesses.end()) {
         trellis_.guesses.push_back(std::move(guess));
       }
       return;
     }
-    for (int32_t from = last - 1; from >= std::max<int32_t>(0, last - Longest()); --from) {
+    for (int32_t from = last - 1; from >= std::max<int32_t>(ForwardOnly(), last - Longest()); --from) {
       for (const bool stays : {false, true}) {
         const Move move{.from_cut = from, .to_cut = last, .stays = stays};
         if (stays && (move.several() || !limits_.stays_gathered)) continue;
@@ -85,14 +89,15 @@ class Builder {
 
   void AddMoves(int32_t from, int32_t to, const MoveBytes& bytes) {
     const std::vector<OptionProfile>& options = trellis_.block(from + 1).options;
-    const auto last = static_cast<int32_t>(options.size()) - 1;
+    const bool forward_only = trellis_.profile->forward_only(from + 1);
+    const int32_t last = forward_only ? 0 : static_cast<int32_t>(options.size()) - 1;
     const bool several = to > from + 1;
     for (int32_t s = 0; s < static_cast<int32_t>(trellis_.states[static_cast<size_t>(from)].size()); ++s) {
       for (int32_t option = several ? last : 0; option <= last; ++option) {
         for (const bool offloads : {false, true}) {
           if (offloads && !(limits_.offloads && options[static_cast<size_t>(option)].reads_boundary)) continue;
           for (const bool stays : {false, true}) {
-            if (stays && (several || !trellis_.gathers || !limits_.stays_gathered)) continue;
+            if (stays && (several || forward_only || !trellis_.gathers || !limits_.stays_gathered)) continue;
             Add({.from_cut = from,
                  .from_state = s,
                  .to_cut = to,
@@ -145,6 +150,7 @@ class Builder {
 }  // namespace
 
 Slots Trellis::SlotsOf(const Move& move) const {
+  if (profile->forward_only(move.first())) return {};
   if (!move.several()) return {{move.first(), !move.stays}};
   Slots slots;
   for (int32_t layer = move.first(); layer <= move.last(); ++layer) slots.push_back({layer, true});

@@ -8,6 +8,8 @@
 //
 // Memory of a path is then: at each move, bytes retained below + needed_bytes <= budget.
 //
+// A layer without a backward is a move of its own with one option and no slots.
+//
 // The gathers of the last forwards are those of the first slots of backward, which the last layers choose. A path that
 // comes near the end guesses them, and ends only in a state that makes the guess true.
 #ifndef REPRISE_RUNTIME_PLAN_SEARCH_TRELLIS_H_
@@ -78,7 +80,7 @@ struct Trellis {
   const CutState& state(int32_t cut, int32_t index) const {
     return states[static_cast<size_t>(cut)][static_cast<size_t>(index)];
   }
-  // The slots of the backward of a move's segment, in order.
+  // The slots of the backward of a move's segment, in order; none for layers without one.
   Slots SlotsOf(const Move& move) const;
   // Slot k of the step: forwards, head, and behind it what the guess says. Block -1: not known, there is no gather.
   Slot ForwardSlot(int64_t k, int32_t guess) const;

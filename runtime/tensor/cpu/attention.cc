@@ -20,7 +20,8 @@ struct Part {
 struct Parts {
   explicit Parts(const KernelSpec& spec) {
     const int64_t columns = spec.inputs[0].columns();
-    if (spec.inputs.size() == 1 || spec.inputs.size() == 4) {
+    documents = spec.attributes.Has("documents");
+    if (!spec.attributes.Has("key_value_heads")) {
       q = {0, columns, 0};
       k = {0, columns, columns / 3};
       v = {0, columns, columns / 3 * 2};
@@ -33,8 +34,12 @@ struct Parts {
     }
   }
 
+  // The first input behind q, k, v and the document starts.
+  int Rest() const { return tensors + (documents ? 1 : 0); }
+
   Part q, k, v;
   int tensors;
+  bool documents;
 };
 
 AttentionShape ShapeOf(const KernelSpec& spec) {
@@ -99,6 +104,7 @@ class AttentionKernel : public Kernel {
     head.k = In(arguments, parts_.k, sequence, key_value_head);
     head.v = In(arguments, parts_.v, sequence, key_value_head);
     head.scratch = scratch;
+    if (parts_.documents) head.starts = Input<int32_t>(arguments, parts_.tensors) + sequence * shape_.length;
     if (shape_.dropout > 0) {
       head.key = MakeRandomKey(arguments.step->seed, arguments.step->step, OperationNumber(arguments.block, salt_));
       head.sequence = arguments.first_sequence + sequence;
@@ -153,14 +159,14 @@ class AttentionGradient : public AttentionKernel {
 
   void Run(const KernelArguments& arguments) const override {
     REPRISE_CHECK(arguments.accumulate == 0) << "attention_gradient: gradients are assigned, never added to";
-    const auto* lse = Input<float>(arguments, parts_.tensors + 1);
+    const auto* lse = Input<float>(arguments, parts_.Rest() + 1);
     ForEachTask(arguments, sequences_ * shape_.key_value_heads, [&](int64_t task, float* scratch) {
       const int64_t sequence = task / shape_.key_value_heads;
       const int64_t key_value_head = task % shape_.key_value_heads;
       const int64_t first = key_value_head * shape_.group();
       AttentionHead head = Head(arguments, sequence, first, scratch);
-      head.o = In(arguments, Queries(parts_.tensors), sequence, first);
-      head.d_o = In(arguments, Queries(parts_.tensors + 2), sequence, first);
+      head.o = In(arguments, Queries(parts_.Rest()), sequence, first);
+      head.d_o = In(arguments, Queries(parts_.Rest() + 2), sequence, first);
       head.lse = lse + LseOffset(sequence, first);
       AttentionBackward(shape_, head, Out(arguments, parts_.q, sequence, first),
                         Out(arguments, parts_.k, sequence, key_value_head),

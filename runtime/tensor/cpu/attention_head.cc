@@ -153,10 +153,27 @@ class Dropout {
   float kept_;
 };
 
-// Keys of the tile at j that query i sees.
-int64_t Visible(const AttentionShape& shape, int64_t i, int64_t j) {
-  const int64_t end = shape.causal ? i + 1 : shape.length;
-  return std::clamp<int64_t>(std::min(end, shape.length) - j, 0, kTile);
+// Keys [first, end) of the tile at j that query i sees.
+struct Visible {
+  Visible(const AttentionShape& shape, const AttentionHead& head, int64_t i, int64_t j)
+      : first(head.starts == nullptr ? 0 : std::clamp<int64_t>(head.starts[i] - j, 0, kTile)),
+        end(std::clamp<int64_t>((shape.causal ? i + 1 : shape.length) - j, 0, kTile)) {}
+
+  bool none() const { return first >= end; }
+
+  // Of a row of scores with `count` places, those that are not seen.
+  void Hide(float* scores, int64_t count) const {
+    std::fill(scores, scores + std::min(first, count), -std::numeric_limits<float>::infinity());
+    std::fill(scores + std::min(end, count), scores + count, -std::numeric_limits<float>::infinity());
+  }
+
+  int64_t first;
+  int64_t end;
+};
+
+// The first key that one of queries [i, i + count) sees.
+int64_t FirstKey(const AttentionHead& head, int64_t i, int64_t count) {
+  return head.starts == nullptr ? 0 : *std::min_element(head.starts + i, head.starts + i + count);
 }
 
 // ------------------------------------------------------------------------------------------------------- forward
@@ -169,9 +186,14 @@ struct QueryTile {
 };
 
 // Scores of one query and the keys of a tile to exp(score - highest); updates the running state.
-void SoftmaxRow(float* scores, int64_t visible, int64_t count, int64_t size, float* o, float* highest, float* sum) {
+void SoftmaxRow(float* scores, const Visible& visible, int64_t count, int64_t size, float* o, float* highest,
+                float* sum) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(F()));
-  std::fill(scores + visible, scores + count, -std::numeric_limits<float>::infinity());
+  if (visible.none()) {
+    std::fill(scores, scores + count, 0.0F);
+    return;
+  }
+  visible.Hide(scores, count);
   V high = hn::Set(F(), *highest);
   for (int64_t j = 0; j < count; j += lanes) high = hn::Max(high, hn::LoadU(F(), scores + j));
   high = hn::MaxOfLanes(F(), high);
@@ -231,13 +253,13 @@ void Forward(const AttentionShape& shape, const AttentionHead& head, int64_t fir
     std::fill(state.highest, state.highest + queries, -std::numeric_limits<float>::infinity());
     std::fill(state.sum, state.sum + queries, 0.0F);
     const int64_t key_end = shape.causal ? i + queries : shape.length;
-    for (int64_t j = 0; j < key_end; j += kTile) {
+    for (int64_t j = FirstKey(head, i, queries) / kTile * kTile; j < key_end; j += kTile) {
       const int64_t keys = std::min(kTile, key_end - j);
       const int64_t count = Padded(keys);
       MultiplyTile(queries, count, size, {q, padded, 1}, k_transposed + j * size, kTile, scores, kTile, false);
       for (int64_t r = 0; r < queries; ++r) {
         float* row = scores + r * kTile;
-        SoftmaxRow(row, Visible(shape, i + r, j), count, padded, state.o + r * padded, state.highest + r,
+        SoftmaxRow(row, Visible(shape, head, i + r, j), count, padded, state.o + r * padded, state.highest + r,
                    state.sum + r);
         if (!dropout.active()) continue;
         dropout.Draw(i + r, j, count, factors);
@@ -257,9 +279,10 @@ void Forward(const AttentionShape& shape, const AttentionHead& head, int64_t fir
 // ------------------------------------------------------------------------------------------------------ backward
 
 // Scores s and gradients dp of a row of a tile to p (with dropout) and ds.
-void GradientRow(float* s, float* dp, const float* factors, int64_t visible, int64_t count, float lse, float delta) {
+void GradientRow(float* s, float* dp, const float* factors, const Visible& visible, int64_t count, float lse,
+                 float delta) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(F()));
-  std::fill(s + visible, s + count, -std::numeric_limits<float>::infinity());
+  visible.Hide(s, count);
   for (int64_t j = 0; j < count; j += lanes) {
     const V p = ExpOrNaN(hn::Sub(hn::LoadU(F(), s + j), hn::Set(F(), lse)));
     const V factor = factors == nullptr ? hn::Set(F(), 1.0F) : hn::LoadU(F(), factors + j);
@@ -344,6 +367,7 @@ class QueryHeadBackward {
     const int64_t start = shape_.causal ? j : 0;
     for (int64_t i = start; i < shape_.length; i += kTile) {
       const int64_t queries = std::min(kTile, shape_.length - i);
+      if (i > start && FirstKey(head_, i, queries) >= j + keys) continue;
       const bool add = member > 0 || i > start;
       const float* q_tile = q_ + i * padded_;
       const float* d_o_tile = d_o_ + i * padded_;
@@ -351,8 +375,8 @@ class QueryHeadBackward {
       MultiplyTile(queries, count, size, {d_o_tile, padded_, 1}, v_transposed_, kTile, dp_, kTile, false);
       for (int64_t r = 0; r < queries; ++r) {
         if (dropout.active()) dropout.Draw(i + r, j, count, factors_);
-        GradientRow(s_ + r * kTile, dp_ + r * kTile, dropout.active() ? factors_ : nullptr, Visible(shape_, i + r, j),
-                    count, lse[i + r], delta_[i + r]);
+        GradientRow(s_ + r * kTile, dp_ + r * kTile, dropout.active() ? factors_ : nullptr,
+                    Visible(shape_, head_, i + r, j), count, lse[i + r], delta_[i + r]);
       }
       MultiplyTile(keys, padded_, queries, {s_, 1, kTile}, d_o_tile, padded_, dv, padded_, add);
       MultiplyTile(keys, padded_, queries, {dp_, 1, kTile}, q_tile, padded_, dk, padded_, add);

@@ -51,6 +51,8 @@ struct AttentionHead {
   float* scratch = nullptr;
   RandomKey key;
   int64_t sequence = 0;  // in the global step
+  // Of each row of the sequence, in a causal attention: the first key that it sees. Null: the first of all.
+  const int32_t* starts = nullptr;
 };
 
 // Floats of scratch, 64-byte aligned.

@@ -39,6 +39,18 @@ void AddPeriodic(bool bfloat16, const void* a, const void* b, void* sum, int64_t
 }
 
 template <typename T>
+void ScaleOf(const void* x, void* y, int64_t count, float factor) {
+  ForEachVector(count, [&](int64_t i, auto lanes) HWY_ATTR {
+    const FloatVector v = LoadVector(static_cast<const T*>(x) + i, lanes);
+    StoreVector(hn::Mul(v, hn::Set(FloatTag(), factor)), static_cast<T*>(y) + i, lanes);
+  });
+}
+
+void ScaleVector(bool bfloat16, const void* x, void* y, int64_t count, float factor) {
+  bfloat16 ? ScaleOf<BFloat16>(x, y, count, factor) : ScaleOf<float>(x, y, count, factor);
+}
+
+template <typename T>
 void SumRowsOf(const void* x, float* sums, int64_t rows, int64_t width) {
   const auto* row = static_cast<const T*>(x);
   std::fill_n(sums, width, 0.0F);
@@ -63,6 +75,7 @@ namespace reprise {
 namespace {
 
 HWY_EXPORT(AddPeriodic);
+HWY_EXPORT(ScaleVector);
 HWY_EXPORT(SumRows);
 
 KernelOr MakeAdd(const KernelSpec& spec, const KernelOptions& options) {
@@ -80,6 +93,20 @@ KernelOr MakeAdd(const KernelSpec& spec, const KernelOptions& options) {
           (bfloat16, a + offset, b + offset, sum + offset, 0, end - begin, end - begin);
         });
       });
+}
+
+KernelOr MakeScale(const KernelSpec& spec, const KernelOptions& options) {
+  const int64_t elements = spec.inputs[0].elements();
+  const auto factor = static_cast<float>(spec.attributes.Real("factor"));
+  return MakeFastKernel(spec, [elements, factor, bfloat16 = IsBFloat16(spec),
+                               threads = options.threads](const KernelArguments& arguments) {
+    if (arguments.outputs[0] == nullptr) return;
+    const int64_t size = bfloat16 ? 2 : 4;
+    ParallelFor(threads, elements, kGrainElements, [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(ScaleVector)
+      (bfloat16, arguments.inputs[0] + begin * size, arguments.outputs[0] + begin * size, end - begin, factor);
+    });
+  });
 }
 
 KernelOr MakeBiasAdd(const KernelSpec& spec, const KernelOptions& options) {
@@ -125,6 +152,7 @@ KernelOr MakeCopy(const KernelSpec& spec, const KernelOptions& options) {
 }
 
 [[maybe_unused]] const bool registered = RegisterKernel("add", KernelKind::kCpu, MakeAdd) &&
+                                         RegisterKernel("scale", KernelKind::kCpu, MakeScale) &&
                                          RegisterKernel("bias_add", KernelKind::kCpu, MakeBiasAdd) &&
                                          RegisterKernel("bias_gradient", KernelKind::kCpu, MakeBiasGradient) &&
                                          RegisterKernel("copy", KernelKind::kCpu, MakeCopy);

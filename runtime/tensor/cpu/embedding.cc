@@ -59,24 +59,26 @@ KernelOr MakeEmbedding(const KernelSpec& spec, const KernelOptions& options) {
   const int64_t width = spec.inputs[1].columns();
   const int64_t length = spec.attributes.Int("sequence_length");
   const bool bfloat16 = IsBFloat16(spec);
-  return MakeFastKernel(spec, [rows, width, length, bfloat16, has_positions = spec.inputs.size() == 3,
-                               threads = options.threads](const KernelArguments& arguments) {
-    if (arguments.outputs[0] == nullptr) return;
-    const auto* tokens = Input<int32_t>(arguments, 0);
-    const int64_t row_bytes = width * (bfloat16 ? 2 : 4);
-    ParallelFor(threads, rows, GrainRows(width), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const std::byte* token = arguments.inputs[1] + tokens[i] * row_bytes;
-        std::byte* x = arguments.outputs[0] + i * row_bytes;
-        if (has_positions) {
-          HWY_DYNAMIC_DISPATCH(AddRows)
-          (bfloat16, token, arguments.inputs[2] + i % length * row_bytes, x, width);
-        } else {
-          std::memcpy(x, token, static_cast<size_t>(row_bytes));
-        }
-      }
-    });
-  });
+  return MakeFastKernel(
+      spec, [rows, width, length, bfloat16, has_positions = spec.inputs.size() >= 3, has_at = spec.inputs.size() == 4,
+             threads = options.threads](const KernelArguments& arguments) {
+        if (arguments.outputs[0] == nullptr) return;
+        const auto* tokens = Input<int32_t>(arguments, 0);
+        const auto* at = has_at ? Input<int32_t>(arguments, 3) : nullptr;
+        const int64_t row_bytes = width * (bfloat16 ? 2 : 4);
+        ParallelFor(threads, rows, GrainRows(width), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const std::byte* token = arguments.inputs[1] + tokens[i] * row_bytes;
+            std::byte* x = arguments.outputs[0] + i * row_bytes;
+            if (has_positions) {
+              HWY_DYNAMIC_DISPATCH(AddRows)
+              (bfloat16, token, arguments.inputs[2] + (has_at ? at[i] : i % length) * row_bytes, x, width);
+            } else {
+              std::memcpy(x, token, static_cast<size_t>(row_bytes));
+            }
+          }
+        });
+      });
 }
 
 // Rows of dx are added up by token and by position. Threads share the columns, not the rows: text has few frequent
@@ -89,22 +91,25 @@ class EmbeddingGradient : public Kernel {
         length_(spec.attributes.Int("sequence_length")),
         vocabulary_(spec.attributes.Int("vocabulary")),
         positions_(spec.attributes.Int("positions")),
+        has_at_(spec.inputs.size() == 3),
         bfloat16_(IsBFloat16(spec)),
         threads_(threads) {}
 
-  // starts: the first place of each token, and one more; then the rows in the order of their tokens.
-  int64_t scratch_bytes() const override { return (vocabulary_ + 2 + rows_) * static_cast<int64_t>(sizeof(int32_t)); }
+  // starts: the first place of each token (then of each position), and one more; then the rows in their order.
+  int64_t scratch_bytes() const override {
+    const int64_t kinds = has_at_ ? std::max(vocabulary_, positions_) : vocabulary_;
+    return (kinds + 2 + rows_) * static_cast<int64_t>(sizeof(int32_t));
+  }
 
   void Run(const KernelArguments& arguments) const override {
     if (float* table = Output<float>(arguments, 0); table != nullptr) {
-      auto* starts = reinterpret_cast<int32_t*>(arguments.scratch);
-      int32_t* order = starts + vocabulary_ + 2;
-      SortRows(Input<int32_t>(arguments, 0), starts, order);
-      SumRows(arguments, table, vocabulary_, Accumulates(arguments, 0), [=](int64_t token, auto add) {
-        for (int32_t i = starts[token]; i < starts[token + 1]; ++i) add(order[i]);
-      });
+      SumSorted(arguments, Input<int32_t>(arguments, 0), vocabulary_, table, Accumulates(arguments, 0));
     }
     if (float* table = positions_ > 0 ? Output<float>(arguments, 1) : nullptr; table != nullptr) {
+      if (has_at_) {
+        SumSorted(arguments, Input<int32_t>(arguments, 2), positions_, table, Accumulates(arguments, 1));
+        return;
+      }
       SumRows(arguments, table, positions_, Accumulates(arguments, 1), [this](int64_t position, auto add) {
         if (position >= length_) return;
         for (int64_t i = position; i < rows_; i += length_) add(i);
@@ -113,12 +118,23 @@ class EmbeddingGradient : public Kernel {
   }
 
  private:
-  // A counting sort: it keeps the order of rows with equal tokens.
-  void SortRows(const int32_t* tokens, int32_t* starts, int32_t* order) const {
-    std::fill_n(starts, vocabulary_ + 2, 0);
-    for (int64_t i = 0; i < rows_; ++i) ++starts[tokens[i] + 2];
-    for (int64_t v = 2; v < vocabulary_ + 2; ++v) starts[v] += starts[v - 1];
-    for (int64_t i = 0; i < rows_; ++i) order[starts[tokens[i] + 1]++] = static_cast<int32_t>(i);
+  // table[v] = [table[v] +] the sum of the rows that are of kind v, in their order.
+  void SumSorted(const KernelArguments& arguments, const int32_t* kinds, int64_t count, float* table,
+                 bool accumulate) const {
+    auto* starts = reinterpret_cast<int32_t*>(arguments.scratch);
+    int32_t* order = starts + count + 2;
+    SortRows(kinds, count, starts, order);
+    SumRows(arguments, table, count, accumulate, [=](int64_t kind, auto add) {
+      for (int32_t i = starts[kind]; i < starts[kind + 1]; ++i) add(order[i]);
+    });
+  }
+
+  // A counting sort: it keeps the order of rows of one kind.
+  void SortRows(const int32_t* kinds, int64_t count, int32_t* starts, int32_t* order) const {
+    std::fill_n(starts, count + 2, 0);
+    for (int64_t i = 0; i < rows_; ++i) ++starts[kinds[i] + 2];
+    for (int64_t v = 2; v < count + 2; ++v) starts[v] += starts[v - 1];
+    for (int64_t i = 0; i < rows_; ++i) order[starts[kinds[i] + 1]++] = static_cast<int32_t>(i);
   }
 
   // table[v] = [table[v] +] the sum of the rows for which each(v, add) calls add.
@@ -160,6 +176,7 @@ class EmbeddingGradient : public Kernel {
   int64_t length_;
   int64_t vocabulary_;
   int64_t positions_;
+  bool has_at_;
   bool bfloat16_;
   int threads_;
 };

@@ -6,8 +6,13 @@
 //   attention_gradient(qkv, o, lse, do) -> dqkv
 //   attention_gradient(q, k, v, o, lse, do; key_value_heads) -> dq, dk, dv
 //
+// Both may have one more input behind q, k and v, with documents=1: starts i32[N], the row of its sequence at which
+// each row's document begins (at least 0, at most the row itself); the row sees no earlier one.
+//
 // Both have heads H, sequence_length, causal, dropout and salt. lse is the logarithm of the sum of exponentials of a
 // row's scores, by sequence, head and row.
+#include <utility>
+
 #include "base/check.h"
 #include "runtime/tensor/operations/rules.h"
 
@@ -46,7 +51,19 @@ void CheckApart(const char* operation, const OperationTypes& t, const Attributes
   CheckRows(operation, t[0], attributes);
 }
 
-std::vector<TensorType> Infer(const OperationTypes& t, const Attributes& attributes) {
+// Takes the document starts, which stand behind q, k and v, away from them.
+OperationTypes WithoutStarts(OperationTypes t, const Attributes& attributes) {
+  if (!attributes.Has("documents")) return t;
+  REPRISE_CHECK(!t.empty()) << "attention: no inputs";
+  REPRISE_CHECK(t.back() == (TensorType{DType::kInt32, {t[0].rows()}}) && attributes.Int("causal") != 0)
+      << "attention: document starts " << t.back().ToString() << " do not fit " << t[0].ToString()
+      << ", or it is not causal";
+  t.pop_back();
+  return t;
+}
+
+std::vector<TensorType> Infer(const OperationTypes& inputs, const Attributes& attributes) {
+  const OperationTypes t = WithoutStarts(inputs, attributes);
   REPRISE_CHECK(t.size() == 1 || t.size() == 3) << "attention: takes qkv, or q, k and v, not " << t.size() << " inputs";
   CheckAttributes("attention", attributes);
   t.size() == 1 ? CheckPacked("attention", t[0], attributes) : CheckApart("attention", t, attributes);
@@ -56,20 +73,20 @@ std::vector<TensorType> Infer(const OperationTypes& t, const Attributes& attribu
 }
 
 std::vector<TensorType> InferGradient(const OperationTypes& t, const Attributes& attributes) {
-  REPRISE_CHECK(t.size() == 4 || t.size() == 6)
-      << "attention_gradient: takes qkv, or q, k and v, then o, lse and do, not " << t.size() << " inputs";
+  REPRISE_CHECK(t.size() >= 4) << "attention_gradient: takes qkv, or q, k and v, then o, lse and do, not " << t.size()
+                               << " inputs";
   OperationTypes inputs(t.begin(), t.end() - 3);
   const std::vector<TensorType> forward = Infer(inputs, attributes);
   const TensorType* rest = &t[inputs.size()];
   REPRISE_CHECK(rest[0] == forward[0] && rest[1] == forward[1] && rest[2] == forward[0])
       << "attention_gradient: " << rest[0].ToString() << ", " << rest[1].ToString() << ", " << rest[2].ToString()
       << " do not fit " << t[0].ToString();
-  return inputs;
+  return WithoutStarts(std::move(inputs), attributes);
 }
 
 // Two products of T x T x head size for each sequence and query head.
 int64_t Flops(const OperationTypes& t, const Attributes& attributes) {
-  const bool packed = t.size() == 1 || t.size() == 4;
+  const bool packed = !attributes.Has("key_value_heads");
   const int64_t queries = packed ? t[0].elements() / 3 : t[0].elements();
   const int64_t flops = 4 * queries * attributes.Int("sequence_length");
   return attributes.Int("causal") != 0 ? flops / 2 : flops;

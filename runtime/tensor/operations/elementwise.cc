@@ -1,6 +1,7 @@
-// Sums of tensors and of a bias, and copies.
+// Sums of tensors and of a bias, a tensor times a number, and copies.
 //
 //   add(a, b) -> sum                          any equal shapes
+//   scale(x; factor) -> x * factor            any shape; rounded once
 //   bias_add(h[N,M], b[M]) -> y[N,M]
 //   bias_gradient(dy[N,M]) -> db[M]
 //   copy(x) -> y                              any type: what a block hands on as it was
@@ -11,6 +12,12 @@ namespace {
 
 OperationTypes InferAdd(const OperationTypes& t, const Attributes&) {
   CheckTypes("add", t, t.size() == 2 && t[0] == t[1] && t[0].dtype != DType::kInt32);
+  return {t[0]};
+}
+
+OperationTypes InferScale(const OperationTypes& t, const Attributes& attributes) {
+  CheckTypes("scale", t, t.size() == 1 && t[0].dtype != DType::kInt32);
+  attributes.Real("factor");
   return {t[0]};
 }
 
@@ -30,6 +37,7 @@ OperationTypes InferCopy(const OperationTypes& t, const Attributes&) {
 }
 
 [[maybe_unused]] const bool registered = RegisterOperation({.name = "add", .infer = InferAdd}) &&
+                                         RegisterOperation({.name = "scale", .infer = InferScale}) &&
                                          RegisterOperation({.name = "bias_add", .infer = InferBiasAdd}) &&
                                          RegisterOperation({.name = "bias_gradient", .infer = InferBiasGradient}) &&
                                          RegisterOperation({.name = "copy", .infer = InferCopy});

@@ -15,9 +15,11 @@ struct Geometry {
   int64_t heads, key_value_heads, length, sequences, size;
   bool causal;
   double dropout;
+  bool documents;
 
   explicit Geometry(const KernelSpec& spec) {
-    packed = spec.inputs.size() == 1 || spec.inputs.size() == 4;
+    packed = !spec.attributes.Has("key_value_heads");
+    documents = spec.attributes.Has("documents");
     heads = spec.attributes.Int("heads");
     key_value_heads = packed ? heads : spec.attributes.Int("key_value_heads");
     length = spec.attributes.Int("sequence_length");
@@ -29,14 +31,17 @@ struct Geometry {
   // Input that part 0 (q), 1 (k) or 2 (v) is in, and output that its gradient is in.
   int TensorOf(int part) const { return packed ? 0 : part; }
   // Of the inputs behind q, k and v.
-  int Rest(int index) const { return (packed ? 1 : 3) + index; }
+  int Rest(int index) const { return (packed ? 1 : 3) + (documents ? 1 : 0) + index; }
   // Element of a part in its tensor; `row` is among all sequences, `head` a query head.
   int64_t Index(int part, int64_t row, int64_t head, int64_t c) const {
     if (packed) return ((row * 3 + part) * heads + head) * size + c;
     if (part == 0) return (row * heads + head) * size + c;
     return (row * key_value_heads + head / (heads / key_value_heads)) * size + c;
   }
-  // Keys that query i sees.
+  // Keys that query i of a sequence sees: [First, Keys).
+  int64_t First(const KernelArguments& arguments, int64_t sequence, int64_t i) const {
+    return documents ? Input<int32_t>(arguments, packed ? 1 : 3)[sequence * length + i] : 0;
+  }
   int64_t Keys(int64_t i) const { return causal ? i + 1 : length; }
 };
 
@@ -104,19 +109,20 @@ struct Attention {
     std::vector<Wide<T>> p(static_cast<size_t>(g.length));
     ForEachRow(g, [&](int64_t b, int64_t h, int64_t i) {
       const Row<T> row(spec, arguments, b, h, i);
+      const auto first = static_cast<size_t>(g.First(arguments, b, i));
       const auto keys = static_cast<size_t>(g.Keys(i));
       Wide<T> highest = -std::numeric_limits<Wide<T>>::infinity();
-      for (size_t j = 0; j < keys; ++j) {
+      for (size_t j = first; j < keys; ++j) {
         p[j] = row.Score(static_cast<int64_t>(j));
         highest = std::max(highest, p[j]);
       }
       Wide<T> sum = 0;
-      for (size_t j = 0; j < keys; ++j) sum += p[j] = std::exp(p[j] - highest);
+      for (size_t j = first; j < keys; ++j) sum += p[j] = std::exp(p[j] - highest);
       if (lse != nullptr) lse[row.LseIndex()] = highest + std::log(sum);
       if (o == nullptr) return;
       for (int64_t c = 0; c < g.size; ++c) {
         Wide<T> value = 0;
-        for (size_t j = 0; j < keys; ++j) {
+        for (size_t j = first; j < keys; ++j) {
           const auto key = static_cast<int64_t>(j);
           value += p[j] / sum * row.Kept(key) * row.Qkv(2, key, c);
         }
@@ -143,7 +149,7 @@ struct AttentionGradient {
       };
       Wide<T> delta = 0;
       for (int64_t c = 0; c < g.size; ++c) delta += gradient(c) * Widened(o[row.OutputIndex(c)]);
-      for (int64_t j = 0; j < g.Keys(i); ++j) {
+      for (int64_t j = g.First(arguments, b, i); j < g.Keys(i); ++j) {
         const Wide<T> p = std::exp(row.Score(j) - lse[row.LseIndex()]);
         const Wide<T> kept = row.Kept(j);
         Wide<T> dp = 0;

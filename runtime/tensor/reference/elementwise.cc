@@ -23,6 +23,17 @@ struct Add {
   }
 };
 
+struct Scale {
+  template <typename T>
+  static void Run(const KernelSpec& spec, const KernelArguments& arguments) {
+    const T* x = Input<T>(arguments, 0);
+    T* y = Output<T>(arguments, 0);
+    if (y == nullptr) return;
+    const auto factor = static_cast<Wide<T>>(spec.attributes.Real("factor"));
+    for (int64_t i = 0; i < spec.inputs[0].elements(); ++i) y[i] = Rounded<T>(Widened(x[i]) * factor);
+  }
+};
+
 struct BiasGradient {
   template <typename T>
   static void Run(const KernelSpec& spec, const KernelArguments& arguments) {
@@ -47,9 +58,9 @@ struct Copy {
   }
 };
 
-[[maybe_unused]] const bool registered = RegisterReference<Add>("add") && RegisterReference<Add>("bias_add") &&
-                                         RegisterReference<BiasGradient>("bias_gradient") &&
-                                         RegisterReference<Copy>("copy");
+[[maybe_unused]] const bool registered =
+    RegisterReference<Add>("add") && RegisterReference<Scale>("scale") && RegisterReference<Add>("bias_add") &&
+    RegisterReference<BiasGradient>("bias_gradient") && RegisterReference<Copy>("copy");
 
 }  // namespace
 }  // namespace reprise

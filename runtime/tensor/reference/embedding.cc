@@ -10,17 +10,19 @@ struct Embedding {
   static void Run(const KernelSpec& spec, const KernelArguments& arguments) {
     const auto* tokens = Input<int32_t>(arguments, 0);
     const T* token_table = Input<T>(arguments, 1);
-    const T* position_table = spec.inputs.size() == 3 ? Input<T>(arguments, 2) : nullptr;
+    const T* position_table = spec.inputs.size() >= 3 ? Input<T>(arguments, 2) : nullptr;
+    const auto* at = spec.inputs.size() == 4 ? Input<int32_t>(arguments, 3) : nullptr;
     T* x = Output<T>(arguments, 0);
     if (x == nullptr) return;
     const int64_t width = spec.inputs[1].columns();
     const int64_t length = spec.attributes.Int("sequence_length");
     for (int64_t i = 0; i < spec.inputs[0].elements(); ++i) {
+      const int64_t position = at == nullptr ? i % length : at[i];
       for (int64_t c = 0; c < width; ++c) {
         const T token = token_table[tokens[i] * width + c];
         x[i * width + c] = position_table == nullptr
                                ? token
-                               : Rounded<T>(Widened(token) + Widened(position_table[i % length * width + c]));
+                               : Rounded<T>(Widened(token) + Widened(position_table[position * width + c]));
       }
     }
   }
@@ -31,6 +33,7 @@ struct EmbeddingGradient {
   static void Run(const KernelSpec& spec, const KernelArguments& arguments) {
     const auto* tokens = Input<int32_t>(arguments, 0);
     const T* dx = Input<T>(arguments, 1);
+    const auto* at = spec.inputs.size() == 3 ? Input<int32_t>(arguments, 2) : nullptr;
     const int64_t rows = spec.inputs[1].rows();
     const int64_t width = spec.inputs[1].columns();
     const int64_t length = spec.attributes.Int("sequence_length");
@@ -48,7 +51,8 @@ struct EmbeddingGradient {
       }
     };
     sum_rows(0, [&](int64_t i, int64_t token) { return tokens[i] == token; });
-    if (spec.outputs.size() == 2) sum_rows(1, [&](int64_t i, int64_t position) { return i % length == position; });
+    if (spec.outputs.size() < 2) return;
+    sum_rows(1, [&](int64_t i, int64_t position) { return (at == nullptr ? i % length : at[i]) == position; });
   }
 };
 

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <random>
 #include <set>
+#include <string>
 
 #include "models/gpt2.h"
 
@@ -35,7 +37,8 @@ TEST(Units, LayersAreAUnitEachAndTheRestIsRoot) {
   const UnitLayout& layout = laid.layout;
   ASSERT_EQ(layout.units.size(), 3u);
   EXPECT_EQ(layout.units[0].name, "root");
-  EXPECT_EQ(layout.unit_of_block, (std::vector<int32_t>{0, 1, 2, 0}));
+  EXPECT_EQ(layout.group_of_block, (std::vector<int32_t>{0, 1, 2, 0}));
+  for (int32_t g = 0; g < 3; ++g) EXPECT_EQ(layout.groups[static_cast<size_t>(g)].units(), std::vector<int32_t>{g});
   EXPECT_EQ(layout.ranks, 2);
 }
 
@@ -98,11 +101,36 @@ TEST(Units, EveryPlaceIsAligned) {
   }
 }
 
+// Layer 1 and ln_f are trained.
+TEST(Units, FrozenAndTrainedNeverShareOne) {
+  Model model = Gpt2(kSmall);
+  model.trained = [](const Parameter& p) {
+    return p.name().find("h.1.attn") != std::string::npos || p.name().find("ln_f") != std::string::npos;
+  };
+  const Program program = TraceModel(model, {.sequences = 1, .sequence_length = 2});
+  const UnitLayout layout = MakeUnits(program, 2);
+  std::map<std::string, size_t> counts;  // parameters
+  for (const Unit& unit : layout.units) {
+    counts[unit.name] = unit.parameters.size();
+    for (const UnitParameter& p : unit.parameters) EXPECT_EQ(model.trained(*p.parameter), unit.trained) << unit.name;
+  }
+  EXPECT_EQ(counts,
+            (std::map<std::string, size_t>{
+                {"root frozen", 2}, {"root", 2}, {"layer 0 frozen", 12}, {"layer 1 frozen", 8}, {"layer 1", 4}}));
+  EXPECT_EQ(program.first_backward, 2);
+  EXPECT_EQ(GradientUnitOf(program, layout, 0), -1);
+  EXPECT_EQ(GradientUnitOf(program, layout, 1), -1);
+  EXPECT_EQ(layout.units[static_cast<size_t>(GradientUnitOf(program, layout, 2))].name, "layer 1");
+  EXPECT_EQ(layout.units[static_cast<size_t>(GradientUnitOf(program, layout, 3))].name, "root");
+  EXPECT_LT(layout.trained_count(), layout.parameter_count());
+}
+
 TEST(Units, FindNamesThePlace) {
   const Laid laid = LayOut(kSmall, DType::kFloat32, 2);
   const UnitLayout& layout = laid.layout;
   const UnitParameter& second = layout.units[1].parameters[1];
-  EXPECT_EQ(&layout.Find(1, second.parameter), &second);
+  EXPECT_EQ(layout.Find(1, second.parameter).parameter, &second);
+  EXPECT_EQ(layout.Find(1, second.parameter).unit, 1);
 }
 
 // By element: the parameter that stands there, or none.

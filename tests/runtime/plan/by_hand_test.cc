@@ -36,6 +36,20 @@ std::string Letters(const Plan& plan) {
   return letters;
 }
 
+// Policies are for the layers that have a backward.
+TEST(ByHand, LayersWithoutABackwardKeepNothing) {
+  EXPECT_EQ(Letters(Make({.policy = "none", .layers = 5, .forward_only = 2})), "eeeee");
+  EXPECT_EQ(Letters(Make({.policy = "all", .layers = 5, .forward_only = 2})), "eeBBB");
+  EXPECT_EQ(Letters(Make({.policy = "every:2", .layers = 6, .forward_only = 1})), "eBbBbB");
+  EXPECT_EQ(Letters(Make({.policy = "all", .layers = 3, .forward_only = 3})), "eee");
+  const auto peak = [](const Plan& plan) -> absl::StatusOr<int64_t> {
+    EXPECT_EQ(plan.layers.size(), 5u);
+    return std::abs(plan.segment_count() - 2);
+  };
+  EXPECT_EQ(Letters(Make({.policy = "sqrt", .layers = 5, .forward_only = 1}, peak)), "eBbBb");
+  EXPECT_EQ(Letters(Make({.policy = "all", .layers = 5, .forward_only = 2, .offload_activations = true})), "eeOOB");
+}
+
 TEST(ByHand, Policies) {
   EXPECT_EQ(Letters(Make({.policy = "none", .layers = 5})), "eeeee");
   EXPECT_EQ(Letters(Make({.policy = "all", .layers = 5})), "BBBBB");

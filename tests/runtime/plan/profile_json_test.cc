@@ -41,8 +41,14 @@ TEST(ProfileJson, NamesWhatIsWrong) {
     return std::string(status.message());
   };
   nlohmann::json bad = good;
-  bad["version"] = 2;
+  bad["version"] = 1;
   EXPECT_THAT(refused(bad), HasSubstr("version"));
+  bad = good;
+  bad["first_backward"] = 99;
+  EXPECT_THAT(refused(bad), HasSubstr("first_backward is 99"));
+  bad = good;
+  bad["first_backward"] = 2;  // and layer 1 keeps something for it
+  EXPECT_THAT(refused(bad), HasSubstr("it has no backward"));
   bad = good;
   bad["blocks"][2].erase("reload_ns");
   EXPECT_THAT(refused(bad), HasSubstr("profile.blocks[2] lacks \"reload_ns\""));
