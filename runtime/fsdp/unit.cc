@@ -1,6 +1,8 @@
 #include "runtime/fsdp/unit.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -27,6 +29,22 @@ void AddParameters(const ProgramBlock& block, const std::string& name, UnitGroup
     Unit& unit = (*units)[static_cast<size_t>(index)];
     if (!Holds(unit, block.parameters[k])) unit.parameters.push_back({block.parameters[k], 0});
   }
+}
+
+// By block: the first of the blocks that it shares parameters with, directly or through others; the root's are one.
+std::vector<size_t> FirstSharers(const Program& program) {
+  std::vector<size_t> first(program.blocks.size());
+  std::iota(first.begin(), first.end(), size_t{0});
+  const auto join = [&first](size_t a, size_t b) {
+    const auto [low, high] = std::minmax({first[a], first[b]});  // copies
+    std::replace(first.begin(), first.end(), high, low);
+  };
+  join(0, program.blocks.size() - 1);
+  std::map<const Parameter*, size_t> holder;
+  for (size_t b = 0; b < program.blocks.size(); ++b) {
+    for (const Parameter* parameter : program.blocks[b].parameters) join(holder.emplace(parameter, b).first->second, b);
+  }
+  return first;
 }
 
 int64_t ElementsOf(const Unit& unit) {
@@ -57,9 +75,11 @@ UnitLayout MakeUnits(const Program& program, int ranks) {
   layout.groups.resize(last);
   AddParameters(program.blocks[0], "root", &layout.groups[0], &layout.units);
   AddParameters(program.blocks[last], "root", &layout.groups[0], &layout.units);
-  for (size_t b = 0; b <= last; ++b) layout.group_of_block.push_back(b == last ? 0 : static_cast<int32_t>(b));
-  for (size_t b = 1; b < last; ++b) {
-    AddParameters(program.blocks[b], program.blocks[b].name, &layout.groups[b], &layout.units);
+  const std::vector<size_t> first = FirstSharers(program);
+  for (size_t b = 0; b <= last; ++b) {
+    layout.group_of_block.push_back(static_cast<int32_t>(first[b]));
+    const std::string& name = first[b] == 0 ? "root" : program.blocks[first[b]].name;
+    AddParameters(program.blocks[b], name, &layout.groups[first[b]], &layout.units);
   }
   const int64_t alignment = kAlignmentBytes / SizeOf(program.shape.dtype);
   for (Unit& unit : layout.units) AssignOffsets(alignment, ranks, &unit);

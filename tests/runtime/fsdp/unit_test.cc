@@ -11,6 +11,7 @@
 #include <string>
 
 #include "models/gpt2.h"
+#include "tests/tools/threaded_model.h"
 
 namespace reprise {
 namespace {
@@ -40,6 +41,20 @@ TEST(Units, LayersAreAUnitEachAndTheRestIsRoot) {
   EXPECT_EQ(layout.group_of_block, (std::vector<int32_t>{0, 1, 2, 0}));
   for (int32_t g = 0; g < 3; ++g) EXPECT_EQ(layout.groups[static_cast<size_t>(g)].units(), std::vector<int32_t>{g});
   EXPECT_EQ(layout.ranks, 2);
+}
+
+// The embedding, "side" and the head share; so do "mix" and "again"; "swap" has no parameter.
+TEST(Units, BlocksThatShareAParameterAreOfOneGroup) {
+  const Program program = TraceModel(testing::ThreadedModel(), {.sequences = 1, .sequence_length = 2});
+  const UnitLayout layout = MakeUnits(program, 2);
+  EXPECT_EQ(layout.group_of_block, (std::vector<int32_t>{0, 1, 2, 3, 0, 2, 6, 7, 0}));
+  EXPECT_TRUE(layout.groups[3].units().empty());
+  EXPECT_TRUE(layout.groups[4].units().empty());
+  std::set<const Parameter*> seen;
+  for (const Unit& unit : layout.units) {
+    for (const UnitParameter& p : unit.parameters) EXPECT_TRUE(seen.insert(p.parameter).second) << p.parameter->name();
+  }
+  EXPECT_EQ(seen.size(), 12U);
 }
 
 // Per layer: 2 norms of 2C, 3C(C + 1), C(C + 1), 4C(C + 1) and C(4C + 1). A tied head adds nothing but its norm.

@@ -17,6 +17,7 @@ struct Case {
   int causal = 1;
   double dropout = 0;
   int64_t key_value_heads = 0;  // 0: q, k and v packed
+  int64_t document = 0;         // rows of each; the last of a sequence is shorter. 0: they are not told apart
 
   int64_t rows() const { return sequences * length; }
   int64_t columns() const { return heads * size; }
@@ -27,12 +28,15 @@ struct Case {
                                 .Set("causal", causal)
                                 .Set("dropout", dropout)
                                 .Set("salt", 3);
+    if (document > 0) attributes.Set("documents", 1);
     return key_value_heads == 0 ? attributes : attributes.Set("key_value_heads", key_value_heads);
   }
   KernelSpec Forward(DType dtype) const {
-    if (key_value_heads == 0) return MakeSpec("attention", {{dtype, {rows(), 3 * columns()}}}, attributes());
+    std::vector<TensorType> inputs = {{dtype, {rows(), 3 * columns()}}};
     const TensorType key{dtype, {rows(), key_value_heads * size}};
-    return MakeSpec("attention", {{dtype, {rows(), columns()}}, key, key}, attributes());
+    if (key_value_heads > 0) inputs = {{dtype, {rows(), columns()}}, key, key};
+    if (document > 0) inputs.push_back({DType::kInt32, {rows()}});
+    return MakeSpec("attention", inputs, attributes());
   }
   KernelSpec Gradient(DType dtype) const {
     const KernelSpec forward = Forward(dtype);
@@ -50,11 +54,24 @@ Values StoredValues(int64_t count, uint64_t seed, DType dtype) {
   return values;
 }
 
-// qkv, or q, k and v.
+// Where the document of each row begins.
+Values StartsOf(const Case& c) {
+  Values starts;
+  for (int64_t row = 0; row < c.rows(); ++row) {
+    starts.push_back(static_cast<double>(row % c.length / c.document * c.document));
+  }
+  return starts;
+}
+
+// qkv, or q, k and v; then document starts.
 std::vector<Values> InputsOf(const Case& c, DType dtype) {
   std::vector<Values> inputs;
   for (const TensorType& type : c.Forward(dtype).inputs) {
-    inputs.push_back(StoredValues(type.elements(), 1 + inputs.size(), dtype));
+    if (type.dtype == DType::kInt32) {
+      inputs.push_back(StartsOf(c));
+    } else {
+      inputs.push_back(StoredValues(type.elements(), 1 + inputs.size(), dtype));
+    }
   }
   return inputs;
 }
@@ -133,6 +150,56 @@ TEST(AttentionTest, GradientMatchesFiniteDifferences) {
       };
       ExpectGradientMatchesFiniteDifferences(c.Forward(DType::kFloat64), {RandomValues(c.rows() * 3 * c.columns(), 1)},
                                              {0}, gradient, {.run = kRun});
+    }
+  }
+}
+
+// A document of a sequence is what it would be as a sequence of its own.
+TEST(AttentionTest, DocumentsAreSequences) {
+  for (const int64_t key_value_heads : {0, 2}) {
+    for (const int64_t document : {1, 6, 24, 48, 72, 144}) {
+      const Case packed = {.sequences = 2,
+                           .length = 144,
+                           .heads = 4,
+                           .size = 3,
+                           .key_value_heads = key_value_heads,
+                           .document = document};
+      const Case apart = {
+          .sequences = 288 / document, .length = document, .heads = 4, .size = 3, .key_value_heads = key_value_heads};
+      for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+        std::vector<Values> inputs = InputsOf(apart, DType::kFloat32);
+        std::vector<Values> with_starts = inputs;
+        with_starts.push_back(StartsOf(packed));
+        const std::vector<Values> expected = RunKernel(apart.Forward(DType::kFloat32), inputs, {.kind = kind});
+        const std::vector<Values> actual = RunKernel(packed.Forward(DType::kFloat32), with_starts, {.kind = kind});
+        ExpectClose(actual[0], expected[0], {1e-5, 1e-5}, "o");
+        const Values d_o = StoredValues(288 * 12, 9, DType::kFloat32);
+        inputs.insert(inputs.end(), {expected[0], expected[1], d_o});
+        with_starts.insert(with_starts.end(), {actual[0], actual[1], d_o});
+        const auto expected_gradients = RunKernel(apart.Gradient(DType::kFloat32), inputs, {.kind = kind});
+        const auto gradients = RunKernel(packed.Gradient(DType::kFloat32), with_starts, {.kind = kind});
+        ASSERT_EQ(gradients.size(), expected_gradients.size());
+        for (size_t i = 0; i < gradients.size(); ++i) {
+          ExpectClose(gradients[i], expected_gradients[i], {1e-4, 1e-5}, "gradient");
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionTest, FastDocumentsAgreeWithTheReference) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t document : {1, 7, 48, 50, 97}) {
+      for (const int64_t key_value_heads : {0, 1}) {
+        ExpectFastAgrees({.sequences = 2,
+                          .length = 97,
+                          .heads = 2,
+                          .size = 5,
+                          .dropout = 0.2,
+                          .key_value_heads = key_value_heads,
+                          .document = document},
+                         dtype);
+      }
     }
   }
 }

@@ -33,6 +33,30 @@ TEST(Add, KeepsSpecialValues) {
   }
 }
 
+TEST(Scale, FastHasTheBitsOfTheReference) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t elements : {1, 7, 33, 70001}) {
+      const TensorType x{dtype, {elements}};
+      for (const double factor : {2.0, 0.3, -1.0 / 3}) {
+        ExpectKernelsAgree(MakeSpec("scale", {x}, Attributes().Set("factor", factor)), {RandomValues(elements, 1)}, {});
+      }
+    }
+  }
+  const KernelSpec spec = MakeSpec("scale", {{DType::kFloat32, {4}}}, Attributes().Set("factor", -0.5));
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    const Values scaled = RunKernel(spec, {{3, 0, infinity, std::nan("")}}, {.kind = kind})[0];
+    EXPECT_TRUE(SameBits(scaled, {-1.5, -0.0, -infinity, std::nan("")}));
+  }
+}
+
+TEST(Scale, GradientMatchesFiniteDifferences) {
+  const KernelSpec spec = MakeSpec("scale", {{DType::kFloat64, {5}}}, Attributes().Set("factor", 1.75));
+  const auto gradient = [&](const std::vector<Values>&, const std::vector<Values>&,
+                            const std::vector<Values>& output_gradients) { return RunKernel(spec, output_gradients); };
+  ExpectGradientMatchesFiniteDifferences(spec, {RandomValues(5, 1)}, {0}, gradient);
+}
+
 TEST(Copy, HasEveryBitOfAnyType) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt32}) {
     const int64_t elements = 300007;  // several pieces

@@ -47,6 +47,23 @@ TEST(EmbeddingGradient, SumsRepeatedTokensAndLeavesTheOthersZero) {
   }
 }
 
+TEST(Embedding, PositionsThatAreGivenTakeThePlaceOfThoseCounted) {
+  const TensorType ids{DType::kInt32, {4}};
+  const KernelSpec spec = MakeSpec("embedding", {ids, {DType::kFloat32, {3, 2}}, {DType::kFloat32, {4, 2}}, ids},
+                                   Attributes().Set("sequence_length", 4));
+  const KernelSpec gradient =
+      MakeSpec("embedding_gradient", {ids, {DType::kFloat32, {4, 2}}, ids}, AttributesOf(4, 3, 4));
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+    EXPECT_EQ(RunKernel(spec, {{2, 0, 1, 2}, {1, 2, 3, 4, 5, 6}, {10, 20, 30, 40, 50, 60, 70, 80}, {0, 1, 0, 1}},
+                        {.kind = kind})[0],
+              (Values{15, 26, 31, 42, 13, 24, 35, 46}));
+    const std::vector<Values> tables =
+        RunKernel(gradient, {{2, 0, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, {0, 1, 0, 3}}, {.kind = kind});
+    EXPECT_EQ(tables[0], (Values{3, 4, 0, 0, 13, 16}));
+    EXPECT_EQ(tables[1], (Values{6, 8, 3, 4, 0, 0, 7, 8}));
+  }
+}
+
 // Sums are in token order in both kernels, in float32: the same bits.
 TEST(Embedding, FastHasTheBitsOfTheReference) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -61,6 +78,10 @@ TEST(Embedding, FastHasTheBitsOfTheReference) {
         ExpectKernelsAgree(
             MakeSpec("embedding_gradient", {tokens, {dtype, {rows, width}}}, AttributesOf(length, 11, length + 2)),
             {ids, RandomValues(rows * width, 4)}, {}, {.accumulated = 3});
+        ExpectKernelsAgree(MakeSpec("embedding_gradient", {tokens, {dtype, {rows, width}}, tokens},
+                                    AttributesOf(length, 11, length + 2)),
+                           {ids, RandomValues(rows * width, 4), RandomIntegers(rows, 5, length)}, {},
+                           {.accumulated = 3});
       }
     }
   }
