@@ -133,6 +133,21 @@ TEST_F(PlanProgram, FindsTheLargestThatFits) {
 
 // Twelve layers of 8 x 1024 tokens, 768 wide: boundaries of 12 x 8 x 1024 x 768 x 2 bytes, logits of 8 x 1024 x 50257
 // x 4.
+// Shapes of Llama 3.1, with the count of parameters that their model cards give.
+class PlansLlama : public PlanProgram {
+ protected:
+  static void Expect(const std::string& name, int64_t parameters) {
+    const std::string config = testing::FixturePath("../../examples/configs/llama-3.1-" + name + ".json");
+    const nlohmann::json plan =
+        Json(Plan(absl::StrCat("--model_config=", config, " --world_size=512 --hardware=h100-sxm --precision=bf16 ",
+                               "--sequence_length=4096 --micro_batch=1 --checkpoint=all --json")));
+    EXPECT_EQ(plan["parameters"], parameters);
+    EXPECT_GT(plan["peak_bytes"], 12 * parameters / 512);  // float32 parameters and moments alone
+  }
+};
+TEST_F(PlansLlama, Of70Billion) { Expect("70b", 70553706496); }
+TEST_F(PlansLlama, Of405BillionLong) { Expect("405b", 405853388800); }
+
 TEST_F(PlanProgram, SaysWhatBoundariesAndLogitsTake) {
   const std::string gpt2 =
       "--hardware=h100-sxm --precision=bf16 --sequence_length=1024 --micro_batch=8 "

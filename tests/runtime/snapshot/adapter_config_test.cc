@@ -50,7 +50,9 @@ TEST(AdapterConfig, ReadsWhatPeftWrites) {
 
 TEST(AdapterConfig, ReadsWhatItWrites) {
   for (const double alpha : {16.0, 0.5}) {
-    AdapterConfig config{.options = {.rank = 3, .alpha = alpha, .targets = {"q_proj"}}, .base_model = "folder"};
+    AdapterConfig config;
+    config.options = {.rank = 3, .alpha = alpha, .targets = {"q_proj"}};
+    config.base_model = "folder";
     const auto again = ReadText(ToJson(config));
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(again->options.rank, 3);
