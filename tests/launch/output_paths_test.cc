@@ -113,13 +113,18 @@ TEST_F(OutputPaths, EverySettingThatIsReadCounts) {
   c.validation_data = "validation_data";
   c.init = "init";
   c.model_config = "model_config";
+  c.adapter = "adapter";
+  c.labels = "labels";
+  c.validation_labels = "validation_labels";
+  c.plugin = {"plugin"};
   ASSERT_TRUE(SetFlag({"config", "config", "--config"}).ok());
   std::vector<std::string> paths;
   for (const FlagPath& input : InputPathsOf(c)) {
     EXPECT_EQ(input.flag, absl::StrCat("--", input.path));
     paths.push_back(input.path);
   }
-  EXPECT_THAT(paths, ::testing::UnorderedElementsAre("data", "validation_data", "init", "model_config", "config"));
+  EXPECT_THAT(paths, ::testing::UnorderedElementsAre("data", "validation_data", "init", "model_config", "config",
+                                                     "adapter", "labels", "validation_labels", "plugin"));
   ResetFlags();
 }
 

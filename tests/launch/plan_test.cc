@@ -127,12 +127,10 @@ TEST_F(PlanProgram, FindsTheLargestThatFits) {
   Refused(PlanSmall("--micro_batch=auto --memory_budget=1MiB --maximize=n_layer"), 2, "give one of them");
   EXPECT_EQ(PlanSmall("--checkpoint=all --memory_budget=768KiB --micro_batch=auto").output,
             PlanSmall("--checkpoint=all --memory_budget=768KiB --maximize=micro_batch").output);
-  Refused(PlanSmall("--maximize=width --memory_budget=1MiB"), 2, "micro_batch, sequence_length, n_layer");
+  Refused(PlanSmall("--maximize=width --memory_budget=1MiB"), 2, "micro_batch, sequence_length, image_size, n_layer");
   Refused(PlanSmall("--checkpoint=auto --maximize=micro_batch --memory_budget=1KiB"), 4, "micro_batch=1");
 }
 
-// Twelve layers of 8 x 1024 tokens, 768 wide: boundaries of 12 x 8 x 1024 x 768 x 2 bytes, logits of 8 x 1024 x 50257
-// x 4.
 // Shapes of Llama 3.1, with the count of parameters that their model cards give.
 class PlansLlama : public PlanProgram {
  protected:
@@ -148,6 +146,8 @@ class PlansLlama : public PlanProgram {
 TEST_F(PlansLlama, Of70Billion) { Expect("70b", 70553706496); }
 TEST_F(PlansLlama, Of405BillionLong) { Expect("405b", 405853388800); }
 
+// Twelve layers of 8 x 1024 tokens, 768 wide: boundaries of 12 x 8 x 1024 x 768 x 2 bytes, logits of 8 x 1024 x 50257
+// x 4.
 TEST_F(PlanProgram, SaysWhatBoundariesAndLogitsTake) {
   const std::string gpt2 =
       "--hardware=h100-sxm --precision=bf16 --sequence_length=1024 --micro_batch=8 "
