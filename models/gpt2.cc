@@ -6,24 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "models/modules.h"
 #include "models/sizes.h"
 
 namespace reprise {
 namespace {
-
-class Gpt2Norm : public Module {
- public:
-  Gpt2Norm(const Module& parent, const std::string& name, const Gpt2Config& c)
-      : Module(parent, name),
-        epsilon_(c.layer_norm_epsilon),
-        weight_(*this, "weight", {c.n_embd}, Initializer::Constant(1)),
-        bias_(*this, "bias", {c.n_embd}, Initializer::Constant(0)) {}
-  Tensor Forward(BlockTrace& t, Tensor x) const { return LayerNorm(x, t.Get(weight_), t.Get(bias_), epsilon_); }
-
- private:
-  double epsilon_;
-  Parameter weight_, bias_;
-};
 
 // "Conv1D" in the checkpoints: the weight is stored [in, out].
 class Gpt2Linear : public Module {
@@ -90,9 +77,9 @@ class Gpt2Layer : public Block {
  public:
   Gpt2Layer(const Gpt2Config& c, int64_t index)
       : Block(absl::StrCat("transformer.h.", index)),
-        norm_1_(*this, "ln_1", c),
+        norm_1_(*this, "ln_1", c.n_embd, c.layer_norm_epsilon),
         attention_(*this, c),
-        norm_2_(*this, "ln_2", c),
+        norm_2_(*this, "ln_2", c.n_embd, c.layer_norm_epsilon),
         mlp_(*this, c) {}
 
   std::vector<Tensor> Forward(BlockTrace& t, const std::vector<Tensor>& boundary) const override {
@@ -102,9 +89,9 @@ class Gpt2Layer : public Block {
   }
 
  private:
-  Gpt2Norm norm_1_;
+  TorchLayerNorm norm_1_;
   Gpt2Attention attention_;
-  Gpt2Norm norm_2_;
+  TorchLayerNorm norm_2_;
   Gpt2Mlp mlp_;
 };
 
@@ -136,7 +123,7 @@ class Gpt2Embedding : public Block {
 class Gpt2Head : public Block {
  public:
   Gpt2Head(const Gpt2Config& c, std::shared_ptr<const Gpt2Embedding> embedding)
-      : Block("transformer"), embedding_(std::move(embedding)), norm_(*this, "ln_f", c) {}
+      : Block("transformer"), embedding_(std::move(embedding)), norm_(*this, "ln_f", c.n_embd, c.layer_norm_epsilon) {}
 
   std::vector<Tensor> Forward(BlockTrace& t, const std::vector<Tensor>& boundary) const override {
     return {LinearCrossEntropy(norm_.Forward(t, boundary[0]), t.Get(embedding_->token_table()), t.Labels())};
@@ -144,7 +131,7 @@ class Gpt2Head : public Block {
 
  private:
   std::shared_ptr<const Gpt2Embedding> embedding_;
-  Gpt2Norm norm_;
+  TorchLayerNorm norm_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "models/modules.h"
 #include "models/sizes.h"
 
 namespace reprise {
@@ -28,24 +29,6 @@ class LlamaNorm : public Module {
   Parameter weight_;
 };
 
-// torch.nn.Linear: the weight is stored [out, in].
-class LlamaLinear : public Module {
- public:
-  LlamaLinear(const Module& parent, const std::string& name, int64_t in, int64_t out, bool has_bias,
-              const LlamaConfig& c)
-      : Module(parent, name), weight_(*this, "weight", {out, in}, Initializer::Normal(c.initializer_range)) {
-    if (has_bias) bias_.emplace(*this, "bias", Shape{out}, Initializer::Constant(0));
-  }
-  Tensor Forward(BlockTrace& t, Tensor x) const {
-    if (!bias_) return Linear(x, t.Get(weight_), WeightLayout::kOutIn);
-    return Linear(x, t.Get(weight_), t.Get(*bias_), WeightLayout::kOutIn);
-  }
-
- private:
-  Parameter weight_;
-  std::optional<Parameter> bias_;
-};
-
 class LlamaAttention : public Module {
  public:
   LlamaAttention(const Module& parent, const LlamaConfig& c)
@@ -55,10 +38,12 @@ class LlamaAttention : public Module {
         documents_(c.documents),
         dropout_(c.dropout),
         rotary_(c.rotary),
-        q_(*this, "q_proj", c.hidden_size, heads_ * c.head_size(), c.query_key_value_bias, c),
-        k_(*this, "k_proj", c.hidden_size, key_value_heads_ * c.head_size(), c.query_key_value_bias, c),
-        v_(*this, "v_proj", c.hidden_size, key_value_heads_ * c.head_size(), c.query_key_value_bias, c),
-        o_(*this, "o_proj", heads_ * c.head_size(), c.hidden_size, c.output_bias, c) {}
+        q_(*this, "q_proj", c.hidden_size, heads_ * c.head_size(), c.query_key_value_bias, c.initializer_range),
+        k_(*this, "k_proj", c.hidden_size, key_value_heads_ * c.head_size(), c.query_key_value_bias,
+           c.initializer_range),
+        v_(*this, "v_proj", c.hidden_size, key_value_heads_ * c.head_size(), c.query_key_value_bias,
+           c.initializer_range),
+        o_(*this, "o_proj", heads_ * c.head_size(), c.hidden_size, c.output_bias, c.initializer_range) {}
 
   Tensor Forward(BlockTrace& t, Tensor x) const {
     const AttentionOptions options{.heads = heads_,
@@ -84,22 +69,22 @@ class LlamaAttention : public Module {
   bool documents_;
   double dropout_;
   RotaryOptions rotary_;
-  LlamaLinear q_, k_, v_, o_;
+  TorchLinear q_, k_, v_, o_;
 };
 
 class LlamaMlp : public Module {
  public:
   LlamaMlp(const Module& parent, const LlamaConfig& c)
       : Module(parent, "mlp"),
-        gate_(*this, "gate_proj", c.hidden_size, c.intermediate_size, c.mlp_bias, c),
-        up_(*this, "up_proj", c.hidden_size, c.intermediate_size, c.mlp_bias, c),
-        down_(*this, "down_proj", c.intermediate_size, c.hidden_size, c.mlp_bias, c) {}
+        gate_(*this, "gate_proj", c.hidden_size, c.intermediate_size, c.mlp_bias, c.initializer_range),
+        up_(*this, "up_proj", c.hidden_size, c.intermediate_size, c.mlp_bias, c.initializer_range),
+        down_(*this, "down_proj", c.intermediate_size, c.hidden_size, c.mlp_bias, c.initializer_range) {}
   Tensor Forward(BlockTrace& t, Tensor x) const {
     return down_.Forward(t, SiluMultiply(gate_.Forward(t, x), up_.Forward(t, x)));
   }
 
  private:
-  LlamaLinear gate_, up_, down_;
+  TorchLinear gate_, up_, down_;
 };
 
 class LlamaLayer : public Block {

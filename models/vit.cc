@@ -1,47 +1,16 @@
 #include "models/vit.h"
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "models/modules.h"
 #include "models/sizes.h"
 
 namespace reprise {
 namespace {
-
-class VitNorm : public Module {
- public:
-  VitNorm(const Module& parent, const std::string& name, const VitConfig& c)
-      : Module(parent, name),
-        epsilon_(c.layer_norm_eps),
-        weight_(*this, "weight", {c.hidden_size}, Initializer::Constant(1)),
-        bias_(*this, "bias", {c.hidden_size}, Initializer::Constant(0)) {}
-  Tensor Forward(BlockTrace& t, Tensor x) const { return LayerNorm(x, t.Get(weight_), t.Get(bias_), epsilon_); }
-
- private:
-  double epsilon_;
-  Parameter weight_, bias_;
-};
-
-// torch.nn.Linear: the weight is stored [out, in].
-class VitLinear : public Module {
- public:
-  VitLinear(const Module& parent, const std::string& name, int64_t in, int64_t out, bool has_bias, const VitConfig& c)
-      : Module(parent, name), weight_(*this, "weight", {out, in}, Initializer::Normal(c.initializer_range)) {
-    if (has_bias) bias_.emplace(*this, "bias", Shape{out}, Initializer::Constant(0));
-  }
-  Tensor Forward(BlockTrace& t, Tensor x) const {
-    if (!bias_) return Linear(x, t.Get(weight_), WeightLayout::kOutIn);
-    return Linear(x, t.Get(weight_), t.Get(*bias_), WeightLayout::kOutIn);
-  }
-
- private:
-  Parameter weight_;
-  std::optional<Parameter> bias_;
-};
 
 class VitAttention : public Module {
  public:
@@ -51,10 +20,10 @@ class VitAttention : public Module {
                  .sequence_length = c.sequence_length(),
                  .causal = false,
                  .dropout = c.dropout},
-        query_(*this, "attention.query", c.hidden_size, c.hidden_size, c.qkv_bias, c),
-        key_(*this, "attention.key", c.hidden_size, c.hidden_size, c.qkv_bias, c),
-        value_(*this, "attention.value", c.hidden_size, c.hidden_size, c.qkv_bias, c),
-        output_(*this, "output.dense", c.hidden_size, c.hidden_size, /*has_bias=*/true, c) {}
+        query_(*this, "attention.query", c.hidden_size, c.hidden_size, c.qkv_bias, c.initializer_range),
+        key_(*this, "attention.key", c.hidden_size, c.hidden_size, c.qkv_bias, c.initializer_range),
+        value_(*this, "attention.value", c.hidden_size, c.hidden_size, c.qkv_bias, c.initializer_range),
+        output_(*this, "output.dense", c.hidden_size, c.hidden_size, /*has_bias=*/true, c.initializer_range) {}
   Tensor Forward(BlockTrace& t, Tensor x) const {
     const Tensor q = query_.Forward(t, x);
     const Tensor k = key_.Forward(t, x);
@@ -65,7 +34,7 @@ class VitAttention : public Module {
 
  private:
   AttentionOptions options_;
-  VitLinear query_, key_, value_, output_;
+  TorchLinear query_, key_, value_, output_;
 };
 
 class VitLayer : public Block {
@@ -75,10 +44,11 @@ class VitLayer : public Block {
         dropout_(c.dropout),
         length_(c.sequence_length()),
         attention_(*this, c),
-        expand_(*this, "intermediate.dense", c.hidden_size, c.intermediate_size, /*has_bias=*/true, c),
-        projection_(*this, "output.dense", c.intermediate_size, c.hidden_size, /*has_bias=*/true, c),
-        norm_before_(*this, "layernorm_before", c),
-        norm_after_(*this, "layernorm_after", c) {}
+        expand_(*this, "intermediate.dense", c.hidden_size, c.intermediate_size, /*has_bias=*/true,
+                c.initializer_range),
+        projection_(*this, "output.dense", c.intermediate_size, c.hidden_size, /*has_bias=*/true, c.initializer_range),
+        norm_before_(*this, "layernorm_before", c.hidden_size, c.layer_norm_eps),
+        norm_after_(*this, "layernorm_after", c.hidden_size, c.layer_norm_eps) {}
 
   std::vector<Tensor> Forward(BlockTrace& t, const std::vector<Tensor>& boundary) const override {
     Tensor x = boundary[0];
@@ -91,8 +61,8 @@ class VitLayer : public Block {
   double dropout_;
   int64_t length_;
   VitAttention attention_;
-  VitLinear expand_, projection_;
-  VitNorm norm_before_, norm_after_;
+  TorchLinear expand_, projection_;
+  TorchLayerNorm norm_before_, norm_after_;
 };
 
 class VitEmbedding : public Block {
@@ -133,7 +103,7 @@ class VitHead : public Block {
   explicit VitHead(const VitConfig& c)
       : Block("vit"),
         length_(c.sequence_length()),
-        norm_(*this, "layernorm", c),
+        norm_(*this, "layernorm", c.hidden_size, c.layer_norm_eps),
         weight_(whole_, "classifier.weight", {c.num_labels, c.hidden_size}, Initializer::Normal(c.initializer_range)),
         bias_(whole_, "classifier.bias", {c.num_labels}, Initializer::Constant(0)) {}
 
@@ -144,7 +114,7 @@ class VitHead : public Block {
 
  private:
   int64_t length_;
-  VitNorm norm_;
+  TorchLayerNorm norm_;
   Module whole_{""};
   Parameter weight_, bias_;
 };
