@@ -52,21 +52,32 @@ absl::Status CheckImageSize(const TrainConfiguration& c, ModelConfig config) {
                                                  "; leave it out, or start without --init"));
 }
 
+// What its configuration calls the longest sequence.
+const char* LengthKey(const Model& model) {
+  return model.name == "gpt2"                             ? "n_positions"
+         : model.name == "llama" || model.name == "qwen2" ? "max_position_embeddings"
+                                                          : "maximum length";
+}
+
 absl::StatusOr<int64_t> SequenceLength(const TrainConfiguration& c, const Model& model) {
   if (model.sequence_length > 0) return OnlyLength(c, model);
   if (c.sequence_length == 0) {
     return model.maximum_sequence > 0 ? std::min(model.maximum_sequence, kDefaultSequence) : kDefaultSequence;
   }
   if (model.maximum_sequence > 0 && c.sequence_length > model.maximum_sequence) {
-    return absl::InvalidArgumentError(absl::StrCat("sequence_length=", c.sequence_length,
-                                                   " is beyond the model's n_positions=", model.maximum_sequence,
-                                                   "; shorten it or raise n_positions"));
+    return absl::InvalidArgumentError(absl::StrCat("sequence_length=", c.sequence_length, " is beyond the model's ",
+                                                   LengthKey(model), "=", model.maximum_sequence,
+                                                   "; shorten it or raise ", LengthKey(model)));
   }
   return c.sequence_length;
 }
 
 absl::Status CheckDocuments(const TrainConfiguration& c, const Model& model) {
   if (c.document_separator < 0) return absl::OkStatus();
+  if (model.images.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("document_separator=", c.document_separator, " is of tokens, and ",
+                                                   model.name, " reads images; leave it out"));
+  }
   if (c.document_separator >= model.vocabulary) {
     return absl::InvalidArgumentError(absl::StrCat("document_separator=", c.document_separator,
                                                    " is beyond the vocabulary of ", model.vocabulary,
@@ -90,7 +101,10 @@ absl::Status AddAdapters(Storage& storage, const TrainConfiguration& c, JobSetup
                       .targets = c.lora_targets.empty() ? setup->source.adapter_targets : c.lora_targets};
   }
   Model& model = setup->source.model;
-  RETURN_IF_ERROR(AddLowRankAdapters(config.options, &model));
+  if (const absl::Status added = AddLowRankAdapters(config.options, &model); !added.ok()) {
+    if (c.adapter.empty()) return added;
+    return absl::DataLossError(absl::StrCat(c.adapter, " holds adapters of another model: ", added.message()));
+  }
   if (!c.init.empty()) config.base_model = c.init;
   if (model.vocabulary > 0) config.task = "CAUSAL_LM";
   for (const auto& [weight, adapter] : model.adapters) {

@@ -73,8 +73,12 @@ absl::StatusOr<int64_t> HighestAllowed(const std::string& what, const TrainConfi
   if (what == "image_size") return kMostPixels;
   if (what != "sequence_length") return kMost;
   TrainConfiguration short_one = configuration;
-  short_one.sequence_length = 1;
+  short_one.sequence_length = 0;
   ASSIGN_OR_RETURN(const JobSetup setup, MakeJobSetup(PosixStorage(), short_one));
+  if (setup.source.model.sequence_length > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--maximize=sequence_length: ", setup.source.model.name,
+                                                   " has as many rows as its images have patches; use image_size"));
+  }
   return setup.source.model.maximum_sequence > 0 ? std::min(setup.source.model.maximum_sequence, kMost) : kMost;
 }
 
@@ -92,11 +96,12 @@ absl::StatusOr<TrainConfiguration> WithValue(const TrainConfiguration& configura
           absl::StrCat("--maximize=n_layer needs --model_config=key=value,..., not the file ",
                        configuration.model_config, "; write its keys out"));
     }
+    const std::string key = configuration.model == "gpt2" ? "n_layer" : "num_hidden_layers";
     std::vector<std::string> settings;
     for (const absl::string_view setting : absl::StrSplit(configuration.model_config, ',', absl::SkipEmpty())) {
-      if (setting.substr(0, setting.find('=')) != what) settings.emplace_back(setting);
+      if (setting.substr(0, setting.find('=')) != key) settings.emplace_back(setting);
     }
-    settings.push_back(absl::StrCat(what, "=", value));
+    settings.push_back(absl::StrCat(key, "=", value));
     changed.model_config = absl::StrJoin(settings, ",");
   }
   return changed;

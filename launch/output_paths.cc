@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "launch/flags.h"
+#include "runtime/snapshot/storage.h"
 
 namespace reprise {
 namespace {
@@ -74,6 +75,19 @@ absl::Status CheckIsNot(absl::Span<const Output> outputs, const FlagPath& input)
   return absl::OkStatus();
 }
 
+// A file of images is read with that of its labels, which stands beside it.
+void AddLabelFiles(const std::string& flag, const std::string& path, std::vector<FlagPath>* inputs) {
+  const std::filesystem::path images(path);
+  if (!absl::StrContains(images.filename().string(), "images")) return;
+  std::error_code error;
+  const std::filesystem::path folder = images.has_parent_path() ? images.parent_path() : ".";
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (!absl::StrContains(entry->path().filename().string(), "labels")) continue;
+    inputs->push_back({flag, entry->path().string()});
+  }
+}
+
 }  // namespace
 
 absl::Status CheckOutputPaths(absl::Span<const FlagPath> outputs, absl::Span<const FlagPath> inputs) {
@@ -97,6 +111,18 @@ absl::Status CheckOutputPaths(absl::Span<const FlagPath> outputs, absl::Span<con
   return absl::OkStatus();
 }
 
+absl::Status CheckNotInFolder(absl::Span<const FlagPath> outputs, const FlagPath& folder) {
+  if (folder.path.empty()) return absl::OkStatus();
+  const std::filesystem::path place = WhereItWouldBe(JoinPath(folder.path, "file")).parent_path();
+  for (const FlagPath& output : outputs) {
+    if (output.path.empty() || WhereItWouldBe(output.path).parent_path() != place) continue;
+    return absl::InvalidArgumentError(absl::StrCat(Text(output), " would stand in the folder of ", Text(folder),
+                                                   ", among the files of a checkpoint; name another path for ",
+                                                   output.flag));
+  }
+  return absl::OkStatus();
+}
+
 std::vector<FlagPath> InputPathsOf(const TrainConfiguration& c) {
   std::vector<FlagPath> inputs = {{"--config", FlagValue("config")},
                                   {"--model_config", c.model_config},
@@ -106,6 +132,8 @@ std::vector<FlagPath> InputPathsOf(const TrainConfiguration& c) {
                                   {"--labels", c.labels},
                                   {"--validation_data", c.validation_data},
                                   {"--validation_labels", c.validation_labels}};
+  AddLabelFiles("--data", c.data, &inputs);
+  AddLabelFiles("--validation_data", c.validation_data, &inputs);
   for (const std::string& path : c.plugin) inputs.push_back({"--plugin", path});
   return inputs;
 }

@@ -28,6 +28,9 @@ struct FlagPath {
 // a file in a folder that is an input. Looks at this host's files and changes nothing.
 absl::Status CheckOutputPaths(absl::Span<const FlagPath> outputs, absl::Span<const FlagPath> inputs);
 
+// InvalidArgument for an output that would stand in `folder` itself, which another output fills.
+absl::Status CheckNotInFolder(absl::Span<const FlagPath> outputs, const FlagPath& folder);
+
 // The files and folders that the settings of a run name to be read, --config of the last Resolve included.
 std::vector<FlagPath> InputPathsOf(const TrainConfiguration& configuration);
 

@@ -255,6 +255,7 @@ class TrainingRun {
                                 {"--trace", c_.trace},
                                 {"--report", c_.report},
                                 {"--dump_gradients", c_.dump_gradients}};
+    RETURN_IF_ERROR(CheckNotInFolder(outputs, {"--export", c_.export_folder}));
     return CheckOutputPaths(outputs, InputPathsOf(c_));
   }
 

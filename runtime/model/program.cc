@@ -156,6 +156,12 @@ std::string Program::ToString() const {
     }
     absl::StrAppend(&text, "\n", graphs[g]->block.graph.ToString());
   }
+  for (const ProgramBlock& block : blocks) {
+    if (std::find(block.trained.begin(), block.trained.end(), false) == block.trained.end()) continue;
+    absl::StrAppend(&text, "trained of ", block.name);
+    for (const bool trained : block.trained) absl::StrAppend(&text, trained ? " 1" : " 0");
+    absl::StrAppend(&text, "\n");
+  }
   return text;
 }
 

@@ -55,7 +55,7 @@ struct Program {
 
   const ProgramGraph& graph(size_t block) const { return *graphs[static_cast<size_t>(blocks[block].graph)]; }
   size_t layer_count() const { return blocks.size() - 2; }
-  std::string ToString() const;  // graphs and which block uses which
+  std::string ToString() const;  // graphs, which block uses which, and which parameters are trained where some are not
 };
 
 // Cost of running a node of a graph again, for the choice of saved sets.

@@ -46,6 +46,9 @@ absl::StatusOr<std::string> FindImages(Storage& storage, const ImageDatasetOptio
 absl::StatusOr<std::string> FindLabels(Storage& storage, const std::string& images) {
   const std::string name = BaseName(images);
   std::string labels = absl::StrReplaceAll(name, {{kImages, "labels"}, {"idx3", "idx1"}});
+  if (!storage.Exists(images)) {
+    return absl::DataLossError(absl::StrCat(images, " is not there; check the path"));
+  }
   if (labels == name) {
     return absl::DataLossError(absl::StrCat(images,
                                             " has no \"images\" in its name, by which its labels are found; "

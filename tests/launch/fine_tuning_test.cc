@@ -74,6 +74,16 @@ TEST_F(FineTuning, FreezeIsRefusedWhereItMeansNothing) {
   ExpectRefused("--freeze='(a|a)*$^b'", kExitConfiguration, "matches no parameter");
 }
 
+// Times that one run keeps are not taken for those of another that freezes something else.
+TEST_F(FineTuning, AutoPlansWhateverIsFrozen) {
+  const std::string flags =
+      absl::StrCat("--checkpoint=auto --memory_budget=10MiB --profile_cache=", File("cache"), " ");
+  for (const char* frozen : {"wpe", "wte", "ln_f", "ln_1|ln_2", "ln_f.bias", "h.0"}) {
+    const Outcome outcome = Train(1, absl::StrCat(flags, "--freeze='", frozen, "'"));
+    EXPECT_EQ(outcome.exit_code, 0) << frozen << outcome.errors;
+  }
+}
+
 TEST_F(FineTuning, AdaptersComeBackAsTheyWere) {
   const std::string base = File("base"), first = File("first"), second = File("second"), third = File("third");
   ASSERT_EQ(Train(1, absl::StrCat("--steps=0 --export=", base)).exit_code, 0);
@@ -119,6 +129,10 @@ TEST_F(FineTuning, AdaptersAreRefusedWhereTheyDoNotFit) {
                 kExitData, "is missing");
   ExpectRefused(absl::StrCat("--adapter=", adapters, " --model_config=n_layer=2,n_embd=32,n_head=2,n_positions=32"),
                 kExitData, "has shape");
+  ExpectRefused(
+      absl::StrCat("--adapter=", adapters, " --model=llama --model_config=num_hidden_layers=1,hidden_size=16,",
+                   "intermediate_size=24,num_attention_heads=2,vocab_size=256"),
+      kExitData, "holds adapters of another model");
   const std::string file = adapters + "/adapter_model.safetensors";
   Write("adapters/adapter_model.safetensors", Contents(file).substr(0, 300));
   ExpectRefused(absl::StrCat("--adapter=", adapters), kExitData, "adapter_model.safetensors");

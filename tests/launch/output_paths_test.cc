@@ -107,6 +107,28 @@ TEST_F(OutputPaths, FlagsThatAreNotGivenAreNone) {
   EXPECT_EQ(CheckOutputPaths({}, {{"--c", File("text.txt")}}), absl::OkStatus());
 }
 
+TEST_F(OutputPaths, NoneStandsAmongTheFilesOfAnExport) {
+  const FlagPath folder{"--export", File("export")};
+  EXPECT_TRUE(CheckNotInFolder({{"--report", File("report.html")}}, folder).ok());
+  EXPECT_TRUE(CheckNotInFolder({{"--report", File("export.html")}, {"--trace", ""}}, folder).ok());
+  EXPECT_TRUE(CheckNotInFolder({{"--report", File("export/report.html")}}, {"--export", ""}).ok());
+  for (const char* path : {"export/report.html", "export/../export/model.safetensors", "./export//x"}) {
+    const absl::Status status = CheckNotInFolder({{"--report", File(path)}}, folder);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << path;
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("--report="), HasSubstr("--export=")));
+  }
+}
+
+// A file of images is read with its labels, whatever it is that they are called.
+TEST_F(OutputPaths, LabelsBesideImagesAreRead) {
+  Write("train-images-idx3-ubyte", "x");
+  Write("train-labels-idx1-ubyte", "y");
+  TrainConfiguration c;
+  c.data = File("train-images-idx3-ubyte");
+  EXPECT_FALSE(CheckOutputPaths({{"--metrics", File("train-labels-idx1-ubyte")}}, InputPathsOf(c)).ok());
+  EXPECT_TRUE(CheckOutputPaths({{"--metrics", File("metrics.jsonl")}}, InputPathsOf(c)).ok());
+}
+
 TEST_F(OutputPaths, EverySettingThatIsReadCounts) {
   TrainConfiguration c;
   c.data = "data";
