@@ -1,58 +1,12 @@
 #include <algorithm>
 #include <cstring>
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime/tensor/cpu/embedding.cc"
-#include "runtime/tensor/cpu/targets.h"
-// The order matters: foreach_target includes this file once for each target.
-#include "hwy/foreach_target.h"
-//
-#include "hwy/highway.h"
 #include "runtime/tensor/cpu/fast_kernel.h"
 #include "runtime/tensor/cpu/parallel.h"
-#include "runtime/tensor/cpu/vector-inl.h"
+#include "runtime/tensor/cpu/row_sums.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace reprise {
-namespace HWY_NAMESPACE {
-namespace {
-
-template <typename T>
-void AddRowsOf(const void* a, const void* b, void* sum, int64_t width) {
-  ForEachVector(width, [&](int64_t i, auto lanes) HWY_ATTR {
-    const FloatVector v =
-        hn::Add(LoadVector(static_cast<const T*>(a) + i, lanes), LoadVector(static_cast<const T*>(b) + i, lanes));
-    StoreVector(v, static_cast<T*>(sum) + i, lanes);
-  });
-}
-
-void AddRows(bool bfloat16, const void* a, const void* b, void* sum, int64_t width) {
-  bfloat16 ? AddRowsOf<BFloat16>(a, b, sum, width) : AddRowsOf<float>(a, b, sum, width);
-}
-
-template <typename T>
-void AddToOf(float* sums, const void* row, int64_t count) {
-  ForEachVector(count, [&](int64_t i, auto lanes) HWY_ATTR {
-    StoreVector(hn::Add(LoadVector(sums + i, lanes), LoadVector(static_cast<const T*>(row) + i, lanes)), sums + i,
-                lanes);
-  });
-}
-
-void AddTo(bool bfloat16, float* sums, const void* row, int64_t count) {
-  bfloat16 ? AddToOf<BFloat16>(sums, row, count) : AddToOf<float>(sums, row, count);
-}
-
-}  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace reprise
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace reprise {
 namespace {
-
-HWY_EXPORT(AddRows);
-HWY_EXPORT(AddTo);
 
 KernelOr MakeEmbedding(const KernelSpec& spec, const KernelOptions& options) {
   const int64_t rows = spec.inputs[0].elements();
@@ -71,8 +25,7 @@ KernelOr MakeEmbedding(const KernelSpec& spec, const KernelOptions& options) {
             const std::byte* token = arguments.inputs[1] + tokens[i] * row_bytes;
             std::byte* x = arguments.outputs[0] + i * row_bytes;
             if (has_positions) {
-              HWY_DYNAMIC_DISPATCH(AddRows)
-              (bfloat16, token, arguments.inputs[2] + (has_at ? at[i] : i % length) * row_bytes, x, width);
+              AddRows(bfloat16, token, arguments.inputs[2] + (has_at ? at[i] : i % length) * row_bytes, x, width);
             } else {
               std::memcpy(x, token, static_cast<size_t>(row_bytes));
             }
@@ -152,8 +105,7 @@ class EmbeddingGradient : public Kernel {
           each(v, [&](int64_t row) {
             if (!any) std::fill_n(sums, count, 0.0F);
             any = true;
-            HWY_DYNAMIC_DISPATCH(AddTo)
-            (bfloat16_, sums, arguments.inputs[1] + (row * width_ + first) * (bfloat16_ ? 2 : 4), count);
+            AddToSums(bfloat16_, sums, arguments.inputs[1] + (row * width_ + first) * (bfloat16_ ? 2 : 4), count);
           });
           Finish(table + v * width_ + first, any ? sums : nullptr, count, accumulate);
         }
@@ -191,4 +143,3 @@ KernelOr MakeEmbeddingGradient(const KernelSpec& spec, const KernelOptions& opti
 
 }  // namespace
 }  // namespace reprise
-#endif  // HWY_ONCE

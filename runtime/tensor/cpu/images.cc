@@ -2,71 +2,22 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "runtime/tensor/image_shape.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime/tensor/cpu/images.cc"
-#include "runtime/tensor/cpu/targets.h"
-// The order matters: foreach_target includes this file once for each target.
-#include "hwy/foreach_target.h"
-//
-#include "hwy/highway.h"
+#include "runtime/tensor/cpu/bfloat16_rows.h"
 #include "runtime/tensor/cpu/fast_kernel.h"
 #include "runtime/tensor/cpu/parallel.h"
-#include "runtime/tensor/cpu/vector-inl.h"
+#include "runtime/tensor/cpu/row_sums.h"
+#include "runtime/tensor/image_shape.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace reprise {
-namespace HWY_NAMESPACE {
-namespace {
-
-template <typename T>
-void SumOfRowsOf(const void* a, const void* b, void* sum, int64_t width) {
-  ForEachVector(width, [&](int64_t i, auto lanes) HWY_ATTR {
-    const FloatVector v =
-        hn::Add(LoadVector(static_cast<const T*>(a) + i, lanes), LoadVector(static_cast<const T*>(b) + i, lanes));
-    StoreVector(v, static_cast<T*>(sum) + i, lanes);
-  });
-}
-
-void SumOfRows(bool bfloat16, const void* a, const void* b, void* sum, int64_t width) {
-  bfloat16 ? SumOfRowsOf<BFloat16>(a, b, sum, width) : SumOfRowsOf<float>(a, b, sum, width);
-}
-
-template <typename T>
-void AddRowOf(float* sums, const void* row, int64_t count) {
-  ForEachVector(count, [&](int64_t i, auto lanes) HWY_ATTR {
-    StoreVector(hn::Add(LoadVector(sums + i, lanes), LoadVector(static_cast<const T*>(row) + i, lanes)), sums + i,
-                lanes);
-  });
-}
-
-void AddRow(bool bfloat16, float* sums, const void* row, int64_t count) {
-  bfloat16 ? AddRowOf<BFloat16>(sums, row, count) : AddRowOf<float>(sums, row, count);
-}
-
-template <typename T>
-void StorePixelsOf(const float* pixels, void* to, int64_t count) {
-  ForEachVector(count, [&](int64_t i, auto lanes)
-                           HWY_ATTR { StoreVector(LoadVector(pixels + i, lanes), static_cast<T*>(to) + i, lanes); });
-}
-
-void StorePixels(bool bfloat16, const float* pixels, void* to, int64_t count) {
-  bfloat16 ? StorePixelsOf<BFloat16>(pixels, to, count) : StorePixelsOf<float>(pixels, to, count);
-}
-
-}  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace reprise
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace reprise {
 namespace {
 
-HWY_EXPORT(SumOfRows);
-HWY_EXPORT(AddRow);
-HWY_EXPORT(StorePixels);
+void StorePixels(bool bfloat16, const float* pixels, std::byte* to, int64_t count) {
+  if (bfloat16) {
+    RoundRow(pixels, nullptr, reinterpret_cast<BFloat16*>(to), count);
+  } else {
+    std::memcpy(to, pixels, static_cast<size_t>(count) * sizeof(float));
+  }
+}
 
 KernelOr MakeImagePatches(const KernelSpec& spec, const KernelOptions& options) {
   const DType dtype = spec.outputs[0].dtype;
@@ -85,7 +36,7 @@ KernelOr MakeImagePatches(const KernelSpec& spec, const KernelOptions& options) 
       for (int64_t row = begin; row < end; ++row) {
         for (int64_t piece = 0; piece < shape.channels * shape.patch; ++piece, to += piece_bytes) {
           const float* from = pixels + shape.FirstPixel(row, piece / shape.patch, piece % shape.patch);
-          HWY_DYNAMIC_DISPATCH(StorePixels)(dtype == DType::kBFloat16, from, to, shape.patch);
+          StorePixels(dtype == DType::kBFloat16, from, to, shape.patch);
         }
       }
     });
@@ -105,8 +56,7 @@ KernelOr MakePrependRow(const KernelSpec& spec, const KernelOptions& options) {
         const int64_t t = i % length;
         const std::byte* from =
             t == 0 ? arguments.inputs[1] : arguments.inputs[0] + (i / length * (length - 1) + t - 1) * row_bytes;
-        HWY_DYNAMIC_DISPATCH(SumOfRows)
-        (bfloat16, from, arguments.inputs[2] + t * row_bytes, arguments.outputs[0] + i * row_bytes, width);
+        AddRows(bfloat16, from, arguments.inputs[2] + t * row_bytes, arguments.outputs[0] + i * row_bytes, width);
       }
     });
   });
@@ -125,7 +75,7 @@ struct RowSum {
       const int64_t count = std::min(kBlock, width - column);
       std::fill_n(block, count, 0.0F);
       for (int64_t row = first; row < end; row += stride) {
-        HWY_DYNAMIC_DISPATCH(AddRow)(bfloat16, block, rows + (row * width + column) * (bfloat16 ? 2 : 4), count);
+        AddToSums(bfloat16, block, rows + (row * width + column) * (bfloat16 ? 2 : 4), count);
       }
       for (int64_t c = 0; c < count; ++c) Put(sums[column + c], block[c], accumulate);
     }
@@ -194,4 +144,3 @@ KernelOr MakeFirstRowGradient(const KernelSpec& spec, const KernelOptions& optio
 
 }  // namespace
 }  // namespace reprise
-#endif  // HWY_ONCE
