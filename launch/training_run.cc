@@ -162,7 +162,7 @@ class TrainingRun {
              .steps = std::max<int64_t>(steps_, 1),
              .decay = decay};
     RETURN_IF_ERROR(Validate(rate_));
-    FindExpected();
+    if (!c_.init.empty() || !c_.adapter.empty()) FindExpected();
     if (!c_.init.empty()) {
       ASSIGN_OR_RETURN(checkpoint_, HuggingFaceCheckpoint::Open(storage_, c_.init, setup_.source.checkpoint));
       RETURN_IF_ERROR(checkpoint_->Check(expected_));
