@@ -44,11 +44,10 @@ struct Sums {
 };
 
 // Sums over all labels that count.
-Sums RunRows(const Model& model, DType dtype, const std::vector<Tokens>& rows, int64_t length) {
+Sums RunRows(const Model& model, const std::vector<Tokens>& rows, int64_t length) {
   JobOptions options;
   options.micro_batch = static_cast<int64_t>(rows.size());
   options.sequence_length = length;
-  options.dtype = dtype;
   Sums sums;
   testing::RunRanks(1, [&](Communicator& communicator) {
     auto created = TrainingJob::Create(model, options, {.threads = 1}, communicator);
@@ -108,8 +107,8 @@ TEST_P(PackedDocuments, HaveTheLossAndGradientsOfEachAlone) {
     const auto model = [&](const std::string& name) {
       return testing::EqualityModelOfLength(name, /*layers=*/2, length);
     };
-    const Sums expected = RunRows(model(GetParam()), DType::kFloat32, alone, length);
-    const Sums actual = RunRows(model(GetParam() + "_documents"), DType::kFloat32, {packed}, length);
+    const Sums expected = RunRows(model(GetParam()), alone, length);
+    const Sums actual = RunRows(model(GetParam() + "_documents"), {packed}, length);
     EXPECT_NEAR(actual.loss, expected.loss, 1e-6 * expected.loss);
     for (const auto& [name, gradient] : expected.gradients) {
       double largest = 0;
@@ -119,7 +118,7 @@ TEST_P(PackedDocuments, HaveTheLossAndGradientsOfEachAlone) {
       }
     }
     // Without documents the later ones see the earlier: another loss.
-    const Sums joined = RunRows(model(GetParam()), DType::kFloat32, {packed}, length);
+    const Sums joined = RunRows(model(GetParam()), {packed}, length);
     EXPECT_GT(std::abs(joined.loss - expected.loss), 1e-3);
   }
 }

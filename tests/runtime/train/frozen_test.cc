@@ -15,83 +15,19 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/model/low_rank.h"
-#include "runtime/model/registry.h"
-#include "runtime/snapshot/huggingface.h"
-#include "runtime/snapshot/read_model_config.h"
-#include "runtime/snapshot/safetensors.h"
 #include "runtime/train/training_job.h"
-#include "tests/tools/paths.h"
+#include "tests/tools/golden.h"
 #include "tests/tools/ranks.h"
 
 namespace reprise {
 namespace {
 
-using ::reprise::testing::FixturePath;
+using ::reprise::testing::FillBatch;
+using ::reprise::testing::Golden;
+using ::reprise::testing::LoadGolden;
 using Trained = std::function<bool(const Parameter&)>;
 
 constexpr double kBound = 5e-6;  // of a tensor's largest gradient; PyTorch's own float32 stays within 2e-6
-
-// A checkpoint, one batch, and what Transformers makes of it.
-class Fixture {
- public:
-  explicit Fixture(const std::string& name) {
-    auto config = ReadModelConfig(PosixStorage(), FixturePath(name + "/config.json"));
-    auto built = FindModel(absl::StartsWith(name, "gpt2")    ? "gpt2"
-                           : absl::StartsWith(name, "qwen2") ? "qwen2"
-                                                             : "llama")
-                     ->build(*config, {});
-    EXPECT_TRUE(built.ok()) << built.status();
-    source = *std::move(built);
-    checkpoint_ = *HuggingFaceCheckpoint::Open(PosixStorage(), FixturePath(name), source.checkpoint);
-    expected_ = std::make_unique<SafetensorsFile>(
-        *SafetensorsFile::Open(PosixStorage(), FixturePath(name + "/expected.safetensors")));
-    rows = expected_->Find("input")->shape[0];
-    length = expected_->Find("input")->shape[1];
-    tokens_ = Whole("input");
-    labels_ = Whole("labels");
-  }
-
-  double Number(const std::string& name) const { return Numbers(name)[0]; }
-  std::vector<double> Numbers(const std::string& name) const {
-    std::vector<double> values(static_cast<size_t>(expected_->Find(name)->elements));
-    EXPECT_TRUE(expected_->Read(name, 0, absl::MakeSpan(values)).ok()) << name;
-    return values;
-  }
-
-  absl::Status Read(const Parameter& p, int64_t first, absl::Span<float> out) const {
-    return checkpoint_->ReadRange(p.name(), p.shape(), first, out);
-  }
-
-  // Rows from `first` on; those beyond the batch do not count.
-  int64_t Fill(int64_t first, TrainingJob& job) const {
-    int64_t counted = 0;
-    for (size_t i = 0; i < job.tokens(0).size(); ++i) {
-      const size_t from = static_cast<size_t>(first * length) + i;
-      const bool padding = from >= tokens_.size();
-      job.tokens(0)[i] = padding ? 0 : static_cast<int32_t>(tokens_[from]);
-      job.labels(0)[i] = padding ? -100 : static_cast<int32_t>(labels_[from]);
-      counted += job.labels(0)[i] >= 0 ? 1 : 0;
-    }
-    return counted;
-  }
-  double labels() const {
-    return static_cast<double>(std::count_if(labels_.begin(), labels_.end(), [](int64_t l) { return l >= 0; }));
-  }
-
-  ModelSource source;
-  int64_t rows = 0, length = 0;
-
- private:
-  std::vector<int64_t> Whole(const std::string& name) const {
-    std::vector<int64_t> values(static_cast<size_t>(expected_->Find(name)->elements));
-    EXPECT_TRUE(expected_->Read(name, 0, absl::MakeSpan(values)).ok()) << name;
-    return values;
-  }
-
-  std::unique_ptr<HuggingFaceCheckpoint> checkpoint_;
-  std::unique_ptr<SafetensorsFile> expected_;
-  std::vector<int64_t> tokens_, labels_;
-};
 
 struct Outcome {
   double loss = 0;
@@ -99,7 +35,7 @@ struct Outcome {
 };
 
 // One step from `parameters` (empty: the fixture's), learning rate 0.
-Outcome RunStep(const Fixture& f, const Model& model, const std::string& checkpoint, int ranks,
+Outcome RunStep(const Golden& f, const Model& model, const std::string& checkpoint, int ranks,
                 const ParameterSource& parameters = nullptr) {
   JobOptions options;
   options.micro_batch = (f.rows + ranks - 1) / ranks;
@@ -110,17 +46,14 @@ Outcome RunStep(const Fixture& f, const Model& model, const std::string& checkpo
     auto created = TrainingJob::Create(model, options, {.threads = 1}, communicator);
     ASSERT_TRUE(created.ok()) << created.status();
     TrainingJob& job = **created;
-    const ParameterSource whole = [&](const Parameter& p, int64_t first, absl::Span<float> out) {
-      return f.Read(p, first, out);
-    };
-    ASSERT_TRUE(job.SetParameters(parameters ? parameters : whole).ok());
-    const int64_t counted = f.Fill(communicator.rank() * options.micro_batch, job);
+    ASSERT_TRUE(job.SetParameters(parameters ? parameters : f.Parameters()).ok());
+    const int64_t counted = FillBatch(f, communicator.rank() * options.micro_batch, options.micro_batch, job);
     const auto result = job.Step({.learning_rate = 0, .counted_labels = counted});
     ASSERT_TRUE(result.ok()) << result.status();
     for (const Parameter* p : job.parameters()) {
       if (!job.IsTrained(*p)) continue;
       std::vector<float> values(static_cast<size_t>(p->elements()));
-      ASSERT_TRUE(job.ReadGradient(*p, 1 / f.labels(), absl::MakeSpan(values)).ok());
+      ASSERT_TRUE(job.ReadGradient(*p, 1 / f.counted_labels(), absl::MakeSpan(values)).ok());
       if (communicator.rank() == 0) outcome.gradients[p->name()] = values;
     }
     if (communicator.rank() == 0) outcome.loss = result->loss;
@@ -177,14 +110,14 @@ std::vector<FrozenCase> FrozenCases() {
 class FrozenTest : public ::testing::TestWithParam<FrozenCase> {};
 
 TEST_P(FrozenTest, WhatIsTrainedHasTransformersGradients) {
-  const Fixture f(GetParam().fixture);
+  const Golden f = LoadGolden(GetParam().fixture);
   Model model = f.source.model;
   model.trained = GetParam().trained;
   for (const int ranks : {1, 2}) {
     for (const char* policy : {"none", "all", "every:2", "selective"}) {
       SCOPED_TRACE(absl::StrCat(policy, " R=", ranks));
       const Outcome outcome = RunStep(f, model, policy, ranks);
-      EXPECT_NEAR(outcome.loss, f.Number("loss"), 2e-6 * f.Number("loss"));
+      EXPECT_NEAR(outcome.loss, f.Numbers("loss")[0], 2e-6 * f.Numbers("loss")[0]);
       ASSERT_FALSE(outcome.gradients.empty());
       for (const auto& [name, gradient] : outcome.gradients) {
         if (!IsKeyBias(name)) ExpectNear(gradient, f.Numbers("grad." + name), name);
@@ -212,7 +145,7 @@ int64_t BytesOf(const Schedule& schedule, ItemKind kind, const std::string& part
 }
 
 TEST(Frozen, NoMemoryForGradientsAndOptimizerStateAndNoBackwardBelow) {
-  const Fixture f("gpt2");
+  const Golden f = LoadGolden("gpt2");
   JobOptions options;
   options.micro_batch = 2;
   options.sequence_length = f.length;
@@ -284,14 +217,14 @@ struct AdapterCase {
 
 class AdapterTest : public ::testing::TestWithParam<AdapterCase> {
  protected:
-  AdapterTest() : f_(GetParam().fixture), model_(f_.source.model) {
+  AdapterTest() : f_(LoadGolden(GetParam().fixture)), model_(f_.source.model) {
     const absl::Status added = AddLowRankAdapters({.rank = kRank, .alpha = 5, .targets = GetParam().targets}, &model_);
     EXPECT_TRUE(added.ok()) << added;
   }
 
   ParameterSource Source(double b_scale) const {
     return [this, b_scale](const Parameter& p, int64_t first, absl::Span<float> out) {
-      if (!IsOfAdapter(model_, p)) return f_.Read(p, first, out);
+      if (!IsOfAdapter(model_, p)) return f_.Parameters()(p, first, out);
       const std::vector<float> values = AdapterValues(p, b_scale);
       std::copy_n(values.begin() + first, out.size(), out.begin());
       return absl::OkStatus();
@@ -301,7 +234,7 @@ class AdapterTest : public ::testing::TestWithParam<AdapterCase> {
   // The model without adapters whose weights are W + s B A.
   ParameterSource Merged(double b_scale) const {
     return [this, b_scale](const Parameter& p, int64_t first, absl::Span<float> out) {
-      RETURN_IF_ERROR(f_.Read(p, first, out));
+      RETURN_IF_ERROR(f_.Parameters()(p, first, out));
       const auto found = model_.adapters.find(&p);
       if (found == model_.adapters.end()) return absl::OkStatus();
       const Matrix update = Update(*found->second, b_scale);
@@ -351,7 +284,7 @@ class AdapterTest : public ::testing::TestWithParam<AdapterCase> {
 
   static constexpr size_t kRank = 4;
   static constexpr double kScale = 5.0 / 4;
-  const Fixture f_;
+  const Golden f_;
   Model model_;
 };
 
@@ -360,7 +293,7 @@ TEST_P(AdapterTest, AtTheStartTheLossIsTransformers) {
     for (const char* policy : {"none", "all"}) {
       SCOPED_TRACE(absl::StrCat(policy, " R=", ranks));
       const Outcome outcome = RunStep(f_, model_, policy, ranks, Source(0));
-      EXPECT_NEAR(outcome.loss, f_.Number("loss"), 2e-6 * f_.Number("loss"));
+      EXPECT_NEAR(outcome.loss, f_.Numbers("loss")[0], 2e-6 * f_.Numbers("loss")[0]);
       EXPECT_EQ(outcome.gradients.size(), 2 * model_.adapters.size());  // and of nothing else
       ExpectProducts(outcome, 0, 2e-5, [&](const std::string& name) { return f_.Numbers("grad." + name); });
     }
@@ -371,7 +304,7 @@ TEST_P(AdapterTest, IsTheModelWithTheUpdatedWeights) {
   const Outcome merged = RunStep(f_, f_.source.model, "none", 1, Merged(0.1));
   const Outcome outcome = RunStep(f_, model_, "none", 1, Source(0.1));
   EXPECT_NEAR(outcome.loss, merged.loss, 4e-6 * merged.loss);
-  EXPECT_GT(std::abs(merged.loss - f_.Number("loss")), 1e-4);  // the adapters do something
+  EXPECT_GT(std::abs(merged.loss - f_.Numbers("loss")[0]), 1e-4);  // the adapters do something
   ExpectProducts(outcome, 0.1, 4e-5, [&](const std::string& name) {
     const std::vector<float>& gradient = merged.gradients.at(name);
     return Matrix(gradient.begin(), gradient.end());
@@ -386,7 +319,7 @@ INSTANTIATE_TEST_SUITE_P(All, AdapterTest,
                          [](const auto& info) { return absl::StrCat(info.param.fixture, "_", info.index); });
 
 TEST(LowRank, NamesAreThoseOfPeft) {
-  const Fixture f("llama_gqa");
+  const Golden f = LoadGolden("llama_gqa");
   Model model = f.source.model;
   ASSERT_TRUE(AddLowRankAdapters({.rank = 2, .alpha = 2, .targets = {"layers.1.self_attn.q_proj"}}, &model).ok());
   ASSERT_EQ(model.adapters.size(), 1u);
@@ -398,7 +331,7 @@ TEST(LowRank, NamesAreThoseOfPeft) {
 }
 
 TEST(LowRank, RefusesWhatNamesNothing) {
-  const Fixture f("gpt2");
+  const Golden f = LoadGolden("gpt2");
   Model model = f.source.model;
   const absl::Status status = AddLowRankAdapters({.rank = 2, .alpha = 2, .targets = {"q_proj"}}, &model);
   EXPECT_EQ(status.message(),

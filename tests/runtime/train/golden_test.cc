@@ -1,5 +1,7 @@
 // Models against Transformers' numbers in float64 (tests/fixtures/make_golden.py), within the bounds that PyTorch's own
 // float32 and bfloat16 runs set.
+#include "tests/tools/golden.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,85 +13,18 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "models/registry.h"
-#include "runtime/snapshot/huggingface.h"
-#include "runtime/snapshot/read_model_config.h"
-#include "runtime/snapshot/safetensors.h"
 #include "runtime/train/training_job.h"
-#include "tests/tools/paths.h"
 #include "tests/tools/ranks.h"
 #include "tests/tools/slow_machine.h"
 
 namespace reprise {
 namespace {
 
-using ::reprise::testing::FixturePath;
+using ::reprise::testing::FillBatch;
+using ::reprise::testing::Golden;
+using ::reprise::testing::LoadGolden;
 
 constexpr int kGoldenSteps = 5;
-
-struct Golden {
-  ModelSource source;
-  std::unique_ptr<HuggingFaceCheckpoint> checkpoint;
-  std::unique_ptr<SafetensorsFile> expected;
-  std::vector<int64_t> tokens, labels;
-  std::vector<float> pixels;
-  int64_t rows = 0, length = 0;
-
-  std::vector<double> Numbers(const std::string& name) const {
-    std::vector<double> values(static_cast<size_t>(expected->Find(name)->elements));
-    EXPECT_TRUE(expected->Read(name, 0, absl::MakeSpan(values)).ok()) << name;
-    return values;
-  }
-};
-
-Golden Load(const std::string& name) {
-  Golden g;
-  Storage& storage = PosixStorage();
-  auto config = ReadModelConfig(storage, FixturePath(name + "/config.json"));
-  EXPECT_TRUE(config.ok()) << config.status();
-  auto source = BuildModel("gpt2", *config, {});
-  EXPECT_TRUE(source.ok()) << source.status();
-  g.source = *std::move(source);
-  auto checkpoint = HuggingFaceCheckpoint::Open(storage, FixturePath(name), g.source.checkpoint);
-  EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
-  g.checkpoint = *std::move(checkpoint);
-  auto expected = SafetensorsFile::Open(storage, FixturePath(name + "/expected.safetensors"));
-  EXPECT_TRUE(expected.ok()) << expected.status();
-  g.expected = std::make_unique<SafetensorsFile>(*std::move(expected));
-  const StoredTensor* input = g.expected->Find("input");
-  g.rows = input->shape[0];
-  const bool images = g.source.model.images.has_value();
-  g.length = images ? g.source.model.sequence_length : input->shape[1];
-  if (images) {
-    g.pixels.resize(static_cast<size_t>(input->elements));
-    EXPECT_TRUE(g.expected->Read("input", 0, absl::MakeSpan(g.pixels)).ok());
-  } else {
-    g.tokens.resize(static_cast<size_t>(input->elements));
-    EXPECT_TRUE(g.expected->Read("input", 0, absl::MakeSpan(g.tokens)).ok());
-  }
-  g.labels.resize(static_cast<size_t>(g.expected->Find("labels")->elements));
-  EXPECT_TRUE(g.expected->Read("labels", 0, absl::MakeSpan(g.labels)).ok());
-  return g;
-}
-
-// Rows beyond the batch are padding: no label counts.
-int64_t FillBatch(const Golden& g, int64_t first_row, int64_t rows, TrainingJob& job) {
-  const Batch batch = job.batch(0);
-  FillIgnored(batch.data);
-  const auto first = static_cast<size_t>(first_row);
-  const auto fill = [&](const auto& from, auto to) {
-    const size_t row = from.size() / static_cast<size_t>(g.rows);
-    EXPECT_EQ(to.size(), row * static_cast<size_t>(rows));
-    for (size_t i = 0; i < to.size() && first * row + i < from.size(); ++i) {
-      to[i] = static_cast<typename decltype(to)::value_type>(from[first * row + i]);
-    }
-  };
-  fill(g.tokens, batch.tokens());
-  fill(g.pixels, DataAs<float>(batch.data, DataKind::kPixels));
-  fill(g.labels, batch.labels());
-  const absl::Span<int32_t> labels = batch.labels();
-  return std::count_if(labels.begin(), labels.end(), [](int32_t label) { return label != kIgnoredLabel; });
-}
 
 // In exact arithmetic the gradient of key biases is zero: a shift of all scores that softmax does not see.
 std::pair<size_t, size_t> KeyBias(const std::string& name, size_t elements) {
@@ -183,7 +118,7 @@ class GoldenTest : public ::testing::TestWithParam<GoldenCase> {};
 TEST_P(GoldenTest, MatchesTransformers) {
   const GoldenCase& c = GetParam();
   const bool bf16 = c.dtype == DType::kBFloat16;
-  const Golden g = Load(c.name);
+  const Golden g = LoadGolden(c.name);
   JobOptions options;
   options.micro_batch = (g.rows + c.ranks - 1) / c.ranks;
   options.sequence_length = g.length;
@@ -195,14 +130,11 @@ TEST_P(GoldenTest, MatchesTransformers) {
     auto created = TrainingJob::Create(g.source.model, options, {.threads = 1}, communicator);
     ASSERT_TRUE(created.ok()) << created.status();
     TrainingJob& job = **created;
-    const absl::Status set = job.SetParameters([&](const Parameter& parameter, int64_t first, absl::Span<float> out) {
-      return g.checkpoint->ReadRange(parameter.name(), parameter.shape(), first, out);
-    });
+    const absl::Status set = job.SetParameters(g.Parameters());
     ASSERT_TRUE(set.ok()) << set;
     const int64_t counted = FillBatch(g, communicator.rank() * options.micro_batch, options.micro_batch, job);
     const std::vector<double> losses = g.Numbers("losses");
-    const double total =
-        static_cast<double>(std::count_if(g.labels.begin(), g.labels.end(), [](int64_t l) { return l != -100; }));
+    const double total = g.counted_labels();
     for (int step = 0; step < kGoldenSteps; ++step) {
       const auto result = job.Step({.step = step, .learning_rate = 1e-2, .counted_labels = counted});
       ASSERT_TRUE(result.ok()) << result.status();

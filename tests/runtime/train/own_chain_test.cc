@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/train/training_job.h"
+#include "tests/tools/perturbed.h"
 #include "tests/tools/ranks.h"
 #include "tests/tools/slow_machine.h"
 #include "tests/tools/threaded_model.h"
@@ -19,6 +20,7 @@ namespace {
 
 using testing::kThreadedLength;
 using testing::kThreadedVocabulary;
+using testing::Perturbed;
 using testing::ThreadedModel;
 
 constexpr int kSteps = 2;
@@ -29,18 +31,6 @@ JobOptions Options() {
   options.sequence_length = kThreadedLength;
   options.optimizer.weight_decay = 0.1;
   return options;
-}
-
-// The seed's parameters, with `change` added to one element of one of them.
-ParameterSource Perturbed(const Parameter* which, int64_t element, float change) {
-  return [=](const Parameter& parameter, int64_t first, absl::Span<float> out) {
-    const absl::Status status = RandomParameters(1)(parameter, first, out);
-    const int64_t place = element - first;
-    if (&parameter == which && place >= 0 && place < static_cast<int64_t>(out.size())) {
-      out[static_cast<size_t>(place)] += change;
-    }
-    return status;
-  };
 }
 
 void FillBatch(int64_t step, int rank, int micro_batch, TrainingJob* job) {

@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "runtime/train/training_job.h"
+#include "tests/tools/perturbed.h"
 #include "tests/tools/ranks.h"
 
 namespace reprise {
 namespace {
+
+using ::reprise::testing::Perturbed;
 
 constexpr int64_t kVocabulary = 5, kWidth = 4, kLength = 3;
 
@@ -58,18 +61,6 @@ Model BareHeadModel() {
   const auto embedding = std::make_shared<SmallEmbedding>();
   model.blocks = {embedding, std::make_shared<SmallLayer>(), std::make_shared<BareHead>(embedding)};
   return model;
-}
-
-// The seed's parameters, with `change` added to one element of one of them.
-ParameterSource Perturbed(const Parameter* which, int64_t element, float change) {
-  return [=](const Parameter& parameter, int64_t first, absl::Span<float> out) {
-    const absl::Status status = RandomParameters(1)(parameter, first, out);
-    const int64_t place = element - first;
-    if (&parameter == which && place >= 0 && place < static_cast<int64_t>(out.size())) {
-      out[static_cast<size_t>(place)] += change;
-    }
-    return status;
-  };
 }
 
 TEST(OwnModel, GradientsOfABareHeadMatchFiniteDifferences) {
