@@ -1,7 +1,7 @@
 // --export: the trained model as a Hugging Face folder, or its low-rank adapters alone in PEFT's layout.
 //
-//   RETURN_IF_ERROR(Agree(communicator, CheckExport(storage, configuration, setup)));    // rank 0, before the first
-//   step RETURN_IF_ERROR(Export(storage, configuration, setup, communicator, job));   // all ranks, at the end
+//   RETURN_IF_ERROR(Agree(communicator, CheckExport(storage, configuration, setup)));  // before the first step, rank 0
+//   RETURN_IF_ERROR(Export(storage, configuration, setup, communicator, job));         // at the end, all ranks
 #ifndef REPRISE_LAUNCH_EXPORT_H_
 #define REPRISE_LAUNCH_EXPORT_H_
 

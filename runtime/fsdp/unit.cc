@@ -73,23 +73,22 @@ UnitLayout MakeUnits(const Program& program, int ranks) {
   layout.ranks = ranks;
   const size_t last = program.blocks.size() - 1;
   layout.groups.resize(last);
-  AddParameters(program.blocks[0], "root", &layout.groups[0], &layout.units);
-  AddParameters(program.blocks[last], "root", &layout.groups[0], &layout.units);
   const std::vector<size_t> first = FirstSharers(program);
-  for (size_t b = 0; b <= last; ++b) {
-    layout.group_of_block.push_back(static_cast<int32_t>(first[b]));
-    const std::string& name = first[b] == 0 ? "root" : program.blocks[first[b]].name;
+  for (const size_t b : first) layout.group_of_block.push_back(static_cast<int32_t>(b));
+  const auto add = [&](size_t b) {
+    const std::string name = first[b] == 0 ? "root" : program.blocks[first[b]].name;
     AddParameters(program.blocks[b], name, &layout.groups[first[b]], &layout.units);
-  }
+  };
+  add(0);
+  add(last);
+  for (size_t b = 1; b < last; ++b) add(b);
   const int64_t alignment = kAlignmentBytes / SizeOf(program.shape.dtype);
   for (Unit& unit : layout.units) AssignOffsets(alignment, ranks, &unit);
   return layout;
 }
 
 int32_t GradientUnitOf(const Program& program, const UnitLayout& units, size_t block) {
-  const std::vector<bool>& trained = program.blocks[block].trained;
-  const bool any = std::find(trained.begin(), trained.end(), true) != trained.end();
-  return any ? units.GroupOf(block).trained : -1;
+  return program.blocks[block].trains_any() ? units.GroupOf(block).trained : -1;
 }
 
 std::vector<int32_t> UnitGroup::units() const {

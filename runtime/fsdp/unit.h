@@ -2,11 +2,11 @@
 //
 // Parameters stand in the order of their declaration. Each layer is a group; the parameters of the first and last block
 // together are the root group (index 0). Blocks that share a parameter are of one group: that of the first of them.
-// A group becomes whole at once. It has a unit for its trained parameters and
-// one for its frozen ones, which have neither gradients nor optimizer state, or only one of the two; without
-// parameters, none. A unit is one flat buffer of elements; every parameter starts at a multiple of 128 bytes of the
-// gathered type, and the buffer is cut into `ranks` equal shards of a multiple of 128 bytes. The same offsets hold for
-// parameters, gradients and optimizer state. Padding is zero and stands in no norm and no file.
+// A group becomes whole at once. It has a unit for its trained parameters and one for its frozen ones, which have
+// neither gradients nor optimizer state, or only one of the two; without parameters, none. A unit is one flat buffer of
+// elements; every parameter starts at a multiple of 128 bytes of the gathered type, and the buffer is cut into `ranks`
+// equal shards of a multiple of 128 bytes. The same offsets hold for parameters, gradients and optimizer state. Padding
+// is zero and stands in no norm and no file.
 //
 //   UnitLayout layout = MakeUnits(program, ranks);
 //   layout.units[0].parameters[0].offset;    // elements, in the whole buffer

@@ -114,9 +114,8 @@ Program TraceModel(const Model& model, const BatchShape& shape) {
     const auto [it, is_new] = known.emplace(key, static_cast<int32_t>(program.graphs.size()));
     if (is_new) program.graphs.push_back(Derive(trace.graph, shape.training, gradient_before, block.trained, i == 0));
     block.graph = it->second;
-    const bool any = std::find(block.trained.begin(), block.trained.end(), true) != block.trained.end();
-    if (any && !gradient_before) program.first_backward = static_cast<int32_t>(i);
-    gradient_before |= any;
+    if (block.trains_any() && !gradient_before) program.first_backward = static_cast<int32_t>(i);
+    gradient_before |= block.trains_any();
     program.blocks.push_back(std::move(block));
   }
   for (const auto& graph : program.graphs) AddDataBytes(graph->block.graph, &program.data_bytes);

@@ -5,6 +5,7 @@
 #ifndef REPRISE_RUNTIME_MODEL_PROGRAM_H_
 #define REPRISE_RUNTIME_MODEL_PROGRAM_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -39,6 +40,8 @@ struct ProgramBlock {
   int32_t graph = 0;                         // into Program::graphs
   std::vector<const Parameter*> parameters;  // by the graph's parameter index
   std::vector<bool> trained;                 // likewise; false: frozen, without a gradient
+
+  bool trains_any() const { return std::find(trained.begin(), trained.end(), true) != trained.end(); }
 };
 
 // Bytes of each kind of data of one micro-batch, by DataKind; 0: no block reads it.

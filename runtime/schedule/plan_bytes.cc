@@ -52,6 +52,15 @@ void DescribeOptions(const ProgramGraph& graph, BlockProfile* block) {
   describe(&block->options.back(), "boundary", Keep::kBoundary, -1, 0, {&r.backward, &r.recompute});
 }
 
+// Of the gathered parameters of a block's group.
+int64_t WholeBytes(const UnitLayout& units, size_t block, DType dtype) {
+  int64_t bytes = 0;
+  for (const int32_t unit : units.GroupOf(block).units()) {
+    bytes += Aligned(units.units[static_cast<size_t>(unit)].whole_elements * SizeOf(dtype));
+  }
+  return bytes;
+}
+
 void Describe(const Program& program, const UnitLayout& units, const CompileOptions& options, Profile* profile) {
   profile->gathers = options.sharding == Sharding::kFull;
   profile->reduces = ReducesEachMicroBatch(options.sharding) || units.ranks > 1;
@@ -63,11 +72,7 @@ void Describe(const Program& program, const UnitLayout& units, const CompileOpti
     const ProgramGraph& graph = program.graph(b);
     const BlockRoutines& r = graph.routines;
     block.name = program.blocks[b].name;
-    block.whole_bytes = 0;
-    for (const int32_t unit : units.GroupOf(b).units()) {
-      if (!profile->gathers) continue;
-      block.whole_bytes += Aligned(units.units[static_cast<size_t>(unit)].whole_elements * SizeOf(program.shape.dtype));
-    }
+    block.whole_bytes = profile->gathers ? WholeBytes(units, b, program.shape.dtype) : 0;
     block.boundary_bytes =
         BytesOf(graph.block.graph, BoundaryRead(graph.block.graph, {&r.recompute_through, &r.backward}));
     if (b == 0 || b + 1 == program.blocks.size()) continue;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <cstddef>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -13,6 +13,20 @@ namespace reprise {
 namespace {
 
 constexpr size_t kChunkBytes = 4096;
+
+// Reads the entries of `labels` in pieces and calls put(entry, byte offset, label) for each.
+template <typename Entry, typename Put>
+absl::Status ForEachEntry(const RandomAccessFile& file, int64_t first, absl::Span<int32_t> labels, const Put& put) {
+  std::array<Entry, kChunkBytes / sizeof(Entry)> chunk;
+  for (int64_t offset = first * static_cast<int64_t>(sizeof(Entry)); !labels.empty();) {
+    const size_t count = std::min(labels.size(), chunk.size());
+    RETURN_IF_ERROR(
+        file.ReadAt(offset, absl::MakeSpan(reinterpret_cast<std::byte*>(chunk.data()), count * sizeof(Entry))));
+    for (size_t i = 0; i < count; ++i, offset += sizeof(Entry)) RETURN_IF_ERROR(put(chunk[i], offset, &labels[i]));
+    labels.remove_prefix(count);
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -34,43 +48,26 @@ absl::Status LabelFile::Apply(int64_t first, absl::Span<int32_t> labels) const {
 }
 
 absl::Status LabelFile::ApplyMask(int64_t first, absl::Span<int32_t> labels) const {
-  std::array<std::byte, kChunkBytes> chunk;
-  for (int64_t offset = first; !labels.empty();) {
-    const size_t count = std::min(labels.size(), kChunkBytes);
-    RETURN_IF_ERROR(file_->ReadAt(offset, absl::MakeSpan(chunk.data(), count)));
-    for (size_t i = 0; i < count; ++i) {
-      const int value = std::to_integer<int>(chunk[i]);
-      if (value > 1) {
-        return absl::DataLossError(absl::StrCat(path(), " holds ", value, " at byte ", offset + static_cast<int64_t>(i),
-                                                " of a mask, which has 0 and 1; make it again"));
-      }
-      if (value == 0) labels[i] = kIgnoredLabel;
+  return ForEachEntry<uint8_t>(*file_, first, labels, [this](int value, int64_t offset, int32_t* label) {
+    if (value > 1) {
+      return absl::DataLossError(
+          absl::StrCat(path(), " holds ", value, " at byte ", offset, " of a mask, which has 0 and 1; make it again"));
     }
-    labels.remove_prefix(count);
-    offset += static_cast<int64_t>(count);
-  }
-  return absl::OkStatus();
+    if (value == 0) *label = kIgnoredLabel;
+    return absl::OkStatus();
+  });
 }
 
 absl::Status LabelFile::ApplyNumbers(int64_t first, absl::Span<int32_t> labels) const {
-  std::array<std::byte, kChunkBytes> chunk;
-  for (int64_t offset = first * 4; !labels.empty();) {
-    const size_t count = std::min(labels.size(), kChunkBytes / 4);
-    RETURN_IF_ERROR(file_->ReadAt(offset, absl::MakeSpan(chunk.data(), count * 4)));
-    for (size_t i = 0; i < count; ++i) {
-      int32_t label = 0;
-      std::memcpy(&label, chunk.data() + i * 4, 4);
-      if (label != kIgnoredLabel && (label < 0 || label >= vocabulary_)) {
-        return absl::DataLossError(absl::StrCat(
-            path(), " holds label ", label, " at byte ", offset + static_cast<int64_t>(i) * 4,
-            ", but the vocabulary is ", vocabulary_, "; a label is a token, or ", kIgnoredLabel, " where none counts"));
-      }
-      labels[i] = label;
+  return ForEachEntry<int32_t>(*file_, first, labels, [this](int32_t value, int64_t offset, int32_t* label) {
+    if (value != kIgnoredLabel && (value < 0 || value >= vocabulary_)) {
+      return absl::DataLossError(absl::StrCat(path(), " holds label ", value, " at byte ", offset,
+                                              ", but the vocabulary is ", vocabulary_, "; a label is a token, or ",
+                                              kIgnoredLabel, " where none counts"));
     }
-    labels.remove_prefix(count);
-    offset += static_cast<int64_t>(count) * 4;
-  }
-  return absl::OkStatus();
+    *label = value;
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace reprise
