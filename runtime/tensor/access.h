@@ -56,7 +56,7 @@ inline bool Accumulates(const KernelArguments& arguments, int index) {
 
 // Assigns the complete result, or adds it to what stands there.
 template <typename T>
-void Put(T& place, T value, bool accumulate) {
+constexpr void Put(T& place, T value, bool accumulate) {
   place = accumulate ? place + value : value;
 }
 

@@ -16,7 +16,17 @@ std::map<Key, KernelFactory>& Registry() {
   return *registry;
 }
 
-const char* KindName(KernelKind kind) { return kind == KernelKind::kCpu ? "cpu" : "reference"; }
+const char* KindName(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kReference:
+      return "reference";
+    case KernelKind::kCpu:
+      return "cpu";
+    case KernelKind::kCuda:
+      return "cuda";
+  }
+  return "unknown";
+}
 
 class FunctionKernel : public Kernel {
  public:

@@ -63,6 +63,7 @@ struct KernelSpec {
 enum class KernelKind : uint8_t {
   kReference,  // plain loops; also for float64; the yardstick of tests
   kCpu,        // fast: oneDNN, Highway, OpenMP
+  kCuda,       // starts work on the current stream of a CUDA device (runtime/tensor/cuda)
 };
 
 struct KernelOptions {

@@ -14,6 +14,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/host_device.h"
+
 namespace reprise {
 
 struct RandomKey {
@@ -39,7 +41,7 @@ constexpr RandomKey MakeRandomKey(uint64_t seed, int64_t step, uint64_t operatio
   return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
 }
 
-inline std::array<uint32_t, 4> RandomBits(RandomKey key, int64_t sequence, int64_t group) {
+REPRISE_HOST_DEVICE inline std::array<uint32_t, 4> RandomBits(RandomKey key, int64_t sequence, int64_t group) {
   const r123::Philox4x32::ctr_type counter = {
       {static_cast<uint32_t>(group), static_cast<uint32_t>(static_cast<uint64_t>(group) >> 32),
        static_cast<uint32_t>(sequence), static_cast<uint32_t>(static_cast<uint64_t>(sequence) >> 32)}};

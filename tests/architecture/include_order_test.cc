@@ -31,7 +31,8 @@ constexpr Layer kLayers[] = {
     {"models", 11},        {"launch", 12},
 };
 
-// A backend is included by its own files only, and by the one factory named here where there is one.
+// A backend is included by its own files only, by the one factory named here where there is one, and by the same
+// backend of a folder above: the kernels of CUDA know its streams.
 struct Backend {
   const char* folder;
   const char* factories;  // beginning of the path of files that choose the backend
@@ -39,7 +40,7 @@ struct Backend {
 constexpr Backend kBackends[] = {
     {"device/cpu/", "device/factory"},
     {"device/sim/", "device/factory"},
-    {"device/cuda/", "device/factory"},
+    {"device/cuda/", "runtime/tensor/cuda/"},
     {"collectives/mpi/", "collectives/factory"},
     {"collectives/local/", "collectives/factory"},
     {"collectives/nccl/", "collectives/factory"},
@@ -68,7 +69,7 @@ std::vector<SourceFile> ReadTree(const std::vector<std::string>& folders) {
     if (!fs::exists(root / folder)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension().string();
-      if (!entry.is_regular_file() || (extension != ".h" && extension != ".cc")) continue;
+      if (!entry.is_regular_file() || (extension != ".h" && extension != ".cc" && extension != ".cu")) continue;
       SourceFile file{fs::relative(entry.path(), root).string(), {}};
       std::ifstream stream(entry.path());
       for (std::string line; std::getline(stream, line);) file.lines.push_back(line);
@@ -149,6 +150,8 @@ TEST(Architecture, RulesSeeAViolation) {
   EXPECT_NE(WrongBackend("launch/train.cc", "device/cpu/cpu_device.h"), "");
   EXPECT_NE(WrongBackend("collectives/communicator.cc", "collectives/mpi/mpi_communicator.h"), "");
   EXPECT_EQ(WrongBackend("device/cpu/stream.cc", "device/cpu/stream.h"), "");
+  EXPECT_EQ(WrongBackend("runtime/tensor/cuda/launch.h", "device/cuda/current_stream.h"), "");
+  EXPECT_NE(WrongBackend("runtime/tensor/kernel.cc", "device/cuda/current_stream.h"), "");
   EXPECT_EQ(WrongBackend("launch/train.cc", "device/device.h"), "");
   EXPECT_EQ(IncludedPath("#include \"base/check.h\"  // why"), "base/check.h");
   EXPECT_EQ(IncludedPath("#include <vector>"), "");

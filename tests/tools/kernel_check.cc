@@ -238,6 +238,30 @@ void ExpectClose(const Values& actual, const Values& expected, const Tolerance& 
   }
 }
 
+namespace {
+
+// One kind of kernel against what the reference gave; returns its results.
+std::vector<Values> ExpectAgrees(const KernelSpec& spec, const std::vector<Values>& inputs, const KernelRun& run,
+                                 const std::vector<Values>& expected, const Tolerance& tolerance,
+                                 const std::string& how, uint32_t accumulated) {
+  const std::vector<Values> actual = RunKernel(spec, inputs, run);
+  if (actual.size() != expected.size()) {
+    ADD_FAILURE() << spec.ToString() << how << ": " << actual.size() << " outputs";
+    return actual;
+  }
+  const std::vector<Values> again = RunKernel(spec, inputs, run);
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const std::string what = spec.ToString() + " output " + std::to_string(i) + how;
+    ExpectClose(actual[i], expected[i], tolerance, what);
+    EXPECT_TRUE(SameBits(actual[i], again[i])) << what << " differs when run again";
+  }
+  ExpectSkippingChangesNothing(spec, inputs, run, actual);
+  ExpectAccumulationAdds(spec, inputs, run, actual, accumulated);
+  return actual;
+}
+
+}  // namespace
+
 void ExpectKernelsAgree(const KernelSpec& spec, const std::vector<Values>& inputs, const Tolerance& tolerance,
                         const AgreeOptions& options) {
   KernelRun run = options.run;
@@ -248,21 +272,17 @@ void ExpectKernelsAgree(const KernelSpec& spec, const std::vector<Values>& input
   for (const int threads : {1, 2}) {
     if (threads > omp_get_thread_limit()) break;  // under the thread sanitizer
     run.threads = threads;
-    const std::vector<Values> actual = RunKernel(spec, inputs, run);
-    ASSERT_EQ(actual.size(), expected.size());
-    const std::vector<Values> again = RunKernel(spec, inputs, run);
+    const std::string how = " threads " + std::to_string(threads);
+    const auto actual = ExpectAgrees(spec, inputs, run, expected, tolerance, how, options.accumulated);
     if (threads == 1) with_one_thread = actual;
-    for (size_t i = 0; i < actual.size(); ++i) {
-      const std::string what = spec.ToString() + " output " + std::to_string(i) + " threads " + std::to_string(threads);
-      ExpectClose(actual[i], expected[i], tolerance, what);
-      EXPECT_TRUE(SameBits(actual[i], again[i])) << what << " differs when run again";
-      if (options.same_bits_for_all_threads) {
-        EXPECT_TRUE(SameBits(actual[i], with_one_thread[i])) << what << " depends on the number of threads";
-      }
+    for (size_t i = 0; options.same_bits_for_all_threads && i < actual.size(); ++i) {
+      EXPECT_TRUE(SameBits(actual[i], with_one_thread[i])) << spec.ToString() << how << " depends on the threads";
     }
-    ExpectSkippingChangesNothing(spec, inputs, run, actual);
-    ExpectAccumulationAdds(spec, inputs, run, actual, options.accumulated);
   }
+  // Where the kernels of a GPU are at hand, on fibers: each run is in another order of threads and blocks.
+  run.kind = KernelKind::kCuda;
+  if (!MakeKernel(spec, {.kind = run.kind}).ok()) return;
+  ExpectAgrees(spec, inputs, run, expected, tolerance, " cuda", options.accumulated);
 }
 
 void ExpectGradientMatchesFiniteDifferences(const KernelSpec& forward, const std::vector<Values>& inputs,

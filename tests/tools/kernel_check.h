@@ -59,9 +59,10 @@ struct Tolerance {
 // Element by element; NaN equals NaN, an infinity only itself.
 void ExpectClose(const Values& actual, const Values& expected, const Tolerance& tolerance, const std::string& what);
 
-// The kCpu kernel against the reference on the same spec: results within the tolerance, equal bits when outputs are
-// null one at a time, repeatable, and with one and two threads each; accumulation adds the complete result (to outputs
-// in `accumulated`, as bits). `run.kind`, `run.threads`, `run.skip` and `run.accumulate` are set here.
+// The kCpu kernel, and the kCuda one where there is one, against the reference on the same spec: results within the
+// tolerance, equal bits when outputs are null one at a time, repeatable, and with one and two threads each;
+// accumulation adds the complete result (to outputs in `accumulated`, as bits). `run.kind`, `run.threads`, `run.skip`
+// and `run.accumulate` are set here.
 struct AgreeOptions {
   KernelRun run = {};
   uint32_t accumulated = 0;

@@ -1,0 +1,34 @@
+# The CUDA part, where nvcc is: libreprise_cuda.so, opened on demand, so that the program starts without CUDA's
+# libraries. Sources of CUDA end in .cu; the tests build them a second time for the CPU (tests/CMakeLists.txt).
+file(GLOB_RECURSE REPRISE_CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/device/*.cu
+     ${CMAKE_SOURCE_DIR}/runtime/*.cu)
+
+option(REPRISE_CUDA "Build the CUDA part where nvcc is found" ON)
+if(NOT REPRISE_CUDA OR REPRISE_SANITIZE)
+  return()
+endif()
+# Before the language is enabled: CMake's own default is too old for CUDA 13. CUDAARCHS=90 in the environment for one.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
+endif()
+find_program(REPRISE_NVCC nvcc PATHS /usr/local/cuda/bin)
+if(NOT REPRISE_NVCC)
+  message(STATUS "CUDA: no nvcc was found; the cuda device is left out")
+  return()
+endif()
+set(CMAKE_CUDA_COMPILER ${REPRISE_NVCC})
+enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know CUDA 13
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+if(CCACHE)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(reprise_cuda MODULE ${REPRISE_CUDA_SOURCES})
+target_link_libraries(reprise_cuda PRIVATE reprise)
+# As on the CPU, arithmetic is contracted only where the source says fma.
+target_compile_options(reprise_cuda PRIVATE -fmad=false --expt-relaxed-constexpr --Werror=all-warnings
+                       -Xcompiler=-Wall,-Wextra,-ffp-contract=off -Xptxas=--warn-on-spills,--warn-on-local-memory-usage)
