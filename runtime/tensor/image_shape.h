@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "runtime/tensor/kernel.h"
 
 namespace reprise {
@@ -16,10 +17,10 @@ struct ImageShape {
         size(spec.attributes.Int("image_size")),
         patch(spec.attributes.Int("patch_size")) {}
 
-  int64_t side() const { return size / patch; }  // patches of a side
-  int64_t patches() const { return side() * side(); }
+  REPRISE_HOST_DEVICE int64_t side() const { return size / patch; }  // patches of a side
+  REPRISE_HOST_DEVICE int64_t patches() const { return side() * side(); }
   // Of row `y` of channel `channel` of patch `row` (counted over all images): its first pixel.
-  int64_t FirstPixel(int64_t row, int64_t channel, int64_t y) const {
+  REPRISE_HOST_DEVICE int64_t FirstPixel(int64_t row, int64_t channel, int64_t y) const {
     const int64_t image = row / patches();
     const int64_t place = row % patches();
     const int64_t image_row = place / side() * patch + y;
