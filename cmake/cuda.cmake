@@ -27,8 +27,15 @@ if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
+# Without cuBLASLt there is no product of matrices, so nothing to train with.
+find_package(CUDAToolkit QUIET)
+if(NOT TARGET CUDA::cublasLt)
+  message(STATUS "CUDA: cuBLASLt was not found; the cuda device is left out")
+  return()
+endif()
+
 add_library(reprise_cuda MODULE ${REPRISE_CUDA_SOURCES})
-target_link_libraries(reprise_cuda PRIVATE reprise)
+target_link_libraries(reprise_cuda PRIVATE reprise CUDA::cublasLt)
 # As on the CPU, arithmetic is contracted only where the source says fma.
 target_compile_options(reprise_cuda PRIVATE -fmad=false --expt-relaxed-constexpr --Werror=all-warnings
                        -Xcompiler=-Wall,-Wextra,-ffp-contract=off -Xptxas=--warn-on-spills,--warn-on-local-memory-usage)
