@@ -124,9 +124,12 @@ std::string EstimateText(const JobPlan& job) {
 }
 
 std::string SmallestBudgetsText(const JobPlan& job, const SmallestBudgets& smallest) {
-  std::string text = absl::StrCat("smallest memory_budget of checkpoint=auto: ", smallest.resident, " (",
-                                  FormatBytes(smallest.resident), "), with offload=activations ", smallest.offloaded,
-                                  " (", FormatBytes(smallest.offloaded), ")\n");
+  const auto found = [](int64_t bytes, bool proven) {
+    return absl::StrCat(proven ? "" : "at most ", bytes, " (", FormatBytes(bytes), ")");
+  };
+  std::string text =
+      absl::StrCat("smallest memory_budget of checkpoint=auto: ", found(smallest.resident, smallest.resident_proven),
+                   ", with offload=activations ", found(smallest.offloaded, smallest.offloaded_proven), "\n");
   int64_t boundaries = 0;
   for (int64_t layer = 1; layer <= job.profile->layer_count(); ++layer) {
     boundaries += job.profile->blocks[static_cast<size_t>(layer)].boundary_bytes;

@@ -13,6 +13,13 @@
 namespace reprise {
 namespace {
 
+// Answers of the planner that are compiled in search of the smallest budget: each of the first ones, fewer where layers
+// are many and compiling takes long, then some more in even steps of memory.
+int64_t TriedOneByOne(const Profile& profile) {
+  return std::max<int64_t>(16, 2048 / std::max<int64_t>(profile.layer_count(), 1));
+}
+constexpr int64_t kTriedInSteps = 16;
+
 // Walks the planner's answers from the one for `from` bytes to that for the smallest feasible budget, each
 // of a smaller peak than the one before, until `visit` says true.
 template <typename Visit>
@@ -69,14 +76,16 @@ PlanLimits WithoutOffload(const PlanLimits& limits) {
   return narrower;
 }
 
-// The first of the planner's answers whose arena the budget holds. Lowers `bound_ns` to the bound of the very first: a
-// plan that was passed over may have a twin of its time with a smaller arena.
+// The first of the planner's answers whose arena the budget holds, where it is faster than `slowest_ns`: answers come
+// slower and slower. Lowers `bound_ns` to the bound of the very first: a plan that was passed over may have a twin of
+// its time with a smaller arena.
 absl::StatusOr<std::optional<BudgetPlan>> FromPlanner(Planner& planner, int64_t budget, const ArenaBytes& arena_bytes,
-                                                      int64_t* bound_ns) {
+                                                      int64_t slowest_ns, int64_t* bound_ns) {
   BudgetPlan best;
   bool found = false;
   RETURN_IF_ERROR(WalkDown(planner, budget, [&](const Solution& solution) -> absl::StatusOr<bool> {
     if (best.plans_tried++ == 0) *bound_ns = std::min(*bound_ns, solution.bound_ns);
+    if (solution.cost.time_ns >= slowest_ns) return true;
     ASSIGN_OR_RETURN(best.arena_bytes, arena_bytes(solution.plan));
     best.solution = solution;
     found = best.arena_bytes <= budget;
@@ -116,11 +125,13 @@ absl::StatusOr<std::optional<BudgetPlan>> BestWithin(Planner& planner, const Pro
                                                      const ArenaBytes& arena_bytes) {
   const int64_t budget = limits.memory_budget_bytes;
   int64_t bound_ns = INT64_MAX;
-  ASSIGN_OR_RETURN(std::optional<BudgetPlan> best, FromPlanner(planner, budget, arena_bytes, &bound_ns));
+  ASSIGN_OR_RETURN(std::optional<BudgetPlan> best, FromPlanner(planner, budget, arena_bytes, INT64_MAX, &bound_ns));
   // Where the planner's first answer fits, no plan of its class is faster.
   if (limits.offloads && (!best || best->plans_tried > 1)) {
     ASSIGN_OR_RETURN(Planner without, Planner::Create(profile, WithoutOffload(limits)));
-    ASSIGN_OR_RETURN(std::optional<BudgetPlan> resident, FromPlanner(without, budget, arena_bytes, &bound_ns));
+    const int64_t slowest_ns = best ? best->solution.cost.time_ns : INT64_MAX;
+    ASSIGN_OR_RETURN(std::optional<BudgetPlan> resident,
+                     FromPlanner(without, budget, arena_bytes, slowest_ns, &bound_ns));
     Take(std::move(resident), &best);
   }
   RETURN_IF_ERROR(TakeByHand(profile, limits, arena_bytes, &best));
@@ -131,43 +142,51 @@ absl::StatusOr<std::optional<BudgetPlan>> BestWithin(Planner& planner, const Pro
 
 // Makes `best` smaller if the arena of one of the planner's answers is. No arena is smaller than its plan's peak.
 absl::Status LowerFromPlanner(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes,
-                              int64_t* best) {
+                              SmallestBudgetFound* best) {
   ASSIGN_OR_RETURN(Planner planner, Planner::Create(profile, limits));
   const int64_t smallest = planner.SmallestBudget();
-  if (smallest >= *best) return absl::OkStatus();
+  if (smallest >= best->bytes) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Solution leanest, planner.Solve(smallest));
   ASSIGN_OR_RETURN(const int64_t leanest_bytes, arena_bytes(leanest.plan));
-  *best = std::min(*best, leanest_bytes);
+  best->bytes = std::min(best->bytes, leanest_bytes);
   // A plan of a larger live sum may need a smaller arena.
-  for (int64_t budget = *best - 1; budget >= smallest;) {
+  int64_t step = 1;
+  int64_t tried = 0;
+  for (int64_t budget = best->bytes - step; budget >= smallest;) {
     ASSIGN_OR_RETURN(const Solution solution, planner.Solve(budget));
     ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(solution.plan));
-    *best = std::min(*best, bytes);
-    budget = std::min(solution.cost.peak_bytes, *best) - 1;
+    best->bytes = std::min(best->bytes, bytes);
+    const int64_t below = std::min(solution.cost.peak_bytes, best->bytes);
+    if (++tried == TriedOneByOne(profile) && below > smallest) {
+      best->proven = false;
+      step = std::max<int64_t>(1, (below - smallest) / kTriedInSteps);
+    }
+    budget = below - step;
   }
   return absl::OkStatus();
 }
 
 // Makes `best` smaller if a plan by hand needs less.
 absl::Status LowerByHand(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes,
-                         int64_t* best) {
+                         SmallestBudgetFound* best) {
   std::vector<Candidate> candidates = ByHandWithin(profile, limits);
   std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return a.cost.peak_bytes < b.cost.peak_bytes;  // the likeliest first: fewer are compiled
   });
   for (const Candidate& candidate : candidates) {
-    if (candidate.cost.peak_bytes >= *best) break;
+    if (candidate.cost.peak_bytes >= best->bytes) break;
     ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(candidate.plan));
-    *best = std::min(*best, bytes);
+    best->bytes = std::min(best->bytes, bytes);
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes,
-                                      std::optional<int64_t> resident) {
-  int64_t best = INT64_MAX;
+absl::StatusOr<SmallestBudgetFound> SmallestArena(const Profile& profile, const PlanLimits& limits,
+                                                  const ArenaBytes& arena_bytes,
+                                                  std::optional<SmallestBudgetFound> resident) {
+  SmallestBudgetFound best;
   if (resident.has_value()) {
     best = *resident;
   } else if (limits.offloads) {
@@ -196,10 +215,11 @@ absl::StatusOr<BudgetPlan> PlanForBudget(const Profile& profile, const PlanLimit
   ASSIGN_OR_RETURN(std::optional<BudgetPlan> best, BestWithin(planner, profile, limits, arena_bytes));
   if (best) return *std::move(best);
   const int64_t budget = limits.memory_budget_bytes;
-  ASSIGN_OR_RETURN(const int64_t needed, SmallestArena(profile, limits, arena_bytes));
-  return absl::ResourceExhaustedError(absl::StrCat("memory_budget=", budget, " bytes (", FormatBytes(budget),
-                                                   ") holds no plan of this job; the smallest budget that does is ",
-                                                   needed, " bytes (", FormatBytes(needed), ") per rank"));
+  ASSIGN_OR_RETURN(const SmallestBudgetFound needed, SmallestArena(profile, limits, arena_bytes));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("memory_budget=", budget, " bytes (", FormatBytes(budget), ") holds no plan of this job; ",
+                   needed.proven ? "the smallest budget that does is " : "a budget that does is ", needed.bytes,
+                   " bytes (", FormatBytes(needed.bytes), ") per rank"));
 }
 
 }  // namespace reprise

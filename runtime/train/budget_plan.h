@@ -36,10 +36,18 @@ absl::StatusOr<BudgetPlan> PlanForBudget(const Profile& profile, const PlanLimit
 // Whether PlanForBudget would find one. Faster than asking it: the fastest plan is not looked for.
 absl::StatusOr<bool> BudgetHolds(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes);
 
-// The smallest budget that PlanForBudget takes. `resident`: that of the same limits without offload, where it is known
-// and these offload; it is not looked for a second time then.
-absl::StatusOr<int64_t> SmallestArena(const Profile& profile, const PlanLimits& limits, const ArenaBytes& arena_bytes,
-                                      std::optional<int64_t> resident = std::nullopt);
+// A budget that PlanForBudget takes. Proven: it takes no smaller one. Among the thousands of answers for a chain of a
+// hundred layers that is not looked for, once some dozens have been compiled.
+struct SmallestBudgetFound {
+  int64_t bytes = INT64_MAX;
+  bool proven = true;
+};
+
+// `resident`: what was found for the same limits without offload, where that is known and these offload; it is not
+// looked for a second time then.
+absl::StatusOr<SmallestBudgetFound> SmallestArena(const Profile& profile, const PlanLimits& limits,
+                                                  const ArenaBytes& arena_bytes,
+                                                  std::optional<SmallestBudgetFound> resident = std::nullopt);
 
 }  // namespace reprise
 

@@ -226,12 +226,15 @@ absl::StatusOr<SmallestBudgets> FindSmallestBudgets(const JobPlan& job, KernelSe
   JobPlan copy = job;
   const Planning planning(&copy, kernels);
   PlanLimits limits = planning.Limits();
-  SmallestBudgets smallest;
   limits.offloads = false;
-  ASSIGN_OR_RETURN(smallest.resident, SmallestArena(*job.profile, limits, planning.Arena()));
+  ASSIGN_OR_RETURN(const SmallestBudgetFound resident, SmallestArena(*job.profile, limits, planning.Arena()));
   limits.offloads = true;
-  ASSIGN_OR_RETURN(smallest.offloaded, SmallestArena(*job.profile, limits, planning.Arena(), smallest.resident));
-  return smallest;
+  ASSIGN_OR_RETURN(const SmallestBudgetFound offloaded,
+                   SmallestArena(*job.profile, limits, planning.Arena(), resident));
+  return SmallestBudgets{.resident = resident.bytes,
+                         .offloaded = offloaded.bytes,
+                         .resident_proven = resident.proven,
+                         .offloaded_proven = offloaded.proven};
 }
 
 absl::StatusOr<bool> HoldsSomePlan(const JobPlan& job, int64_t memory_budget_bytes, bool offloads, KernelSet& kernels) {

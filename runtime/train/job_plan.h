@@ -71,10 +71,12 @@ absl::StatusOr<std::unique_ptr<JobPlan>> MakeJobPlan(const Model& model, const J
                                                      KernelSet& kernels);
 
 // Of a job whose times are known: the smallest memory budget that --checkpoint=auto takes, with and without offloading
-// boundaries. Compiles a few plans.
+// boundaries. Compiles some dozens of plans. Not proven: a smaller one may do (SmallestArena).
 struct SmallestBudgets {
   int64_t resident = 0;
   int64_t offloaded = 0;
+  bool resident_proven = true;
+  bool offloaded_proven = true;
 };
 absl::StatusOr<SmallestBudgets> FindSmallestBudgets(const JobPlan& job, KernelSet& kernels);
 
