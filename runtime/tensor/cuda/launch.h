@@ -21,11 +21,14 @@
 namespace reprise::cuda {
 
 struct LaunchShape {
-  int64_t blocks = 1;    // below 2^31
-  int64_t blocks_y = 1;  // below 65536
-  int threads = 256;     // of a block: whole warps, at most 1024
-  int64_t shared_bytes = 0;
+  int64_t blocks = 1;        // below 2^31
+  int64_t blocks_y = 1;      // below 65536
+  int threads = 256;         // of a block: whole warps, at most 1024
+  int64_t shared_bytes = 0;  // at most kMostSharedBytes
 };
+
+// What a block may have on every GPU of compute capability 8 and later.
+inline constexpr int64_t kMostSharedBytes = 96 << 10;
 
 #ifdef __CUDACC__
 
@@ -36,6 +39,10 @@ void Launch(const LaunchShape& shape, void (*kernel)(Parameters...), Arguments..
   configuration.gridDim = dim3(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.blocks_y));
   configuration.blockDim = dim3(static_cast<unsigned>(shape.threads));
   configuration.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  constexpr int64_t kUnasked = 48 << 10;  // what lies above must be asked for
+  if (shape.shared_bytes > kUnasked) {
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
+  }
   configuration.stream = static_cast<cudaStream_t>(CurrentStream());
   cudaLaunchKernelEx(&configuration, kernel, static_cast<Parameters>(arguments)...);
 }

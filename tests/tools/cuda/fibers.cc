@@ -145,7 +145,7 @@ void RunThreads(const LaunchShape& shape, const std::function<void()>& body) {
   REPRISE_CHECK(shape.threads > 0 && shape.threads <= 1024 && shape.threads % kWarp == 0)
       << shape.threads << " threads";
   REPRISE_CHECK(shape.blocks <= kMostBlocks && shape.blocks_y < 65536) << shape.blocks << " x " << shape.blocks_y;
-  REPRISE_CHECK(shape.shared_bytes <= (48 << 10)) << shape.shared_bytes << " bytes of shared memory";
+  REPRISE_CHECK(shape.shared_bytes <= cuda::kMostSharedBytes) << shape.shared_bytes << " bytes of shared memory";
   std::mt19937_64 random(order_seed + static_cast<uint64_t>(launches++));
   std::vector<int64_t> order(static_cast<size_t>(shape.blocks * shape.blocks_y));
   std::iota(order.begin(), order.end(), 0);
