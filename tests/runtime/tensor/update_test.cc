@@ -8,7 +8,7 @@
 namespace reprise::testing {
 namespace {
 
-constexpr KernelKind kKinds[] = {KernelKind::kReference, KernelKind::kCpu};
+constexpr KernelKind kKinds[] = {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda};
 
 KernelSpec AdamW(int64_t count, double weight_decay, DType dtype = DType::kFloat32) {
   return MakeSpec(
@@ -161,7 +161,9 @@ TEST(FillZero, FillsEveryElement) {
 TEST(FastKernels, SayThatTheyDoNotComputeInFloat64) {
   for (const KernelSpec& spec : {AdamW(3, 0, DType::kFloat64), MakeSpec("gelu", {{DType::kFloat64, {1, 3}}}),
                                  MakeSpec("add", {{DType::kFloat64, {3}}, {DType::kFloat64, {3}}})}) {
-    EXPECT_EQ(MakeKernel(spec, {.kind = KernelKind::kCpu}).status().code(), absl::StatusCode::kUnimplemented);
+    for (const KernelKind kind : {KernelKind::kCpu, KernelKind::kCuda}) {
+      EXPECT_EQ(MakeKernel(spec, {.kind = kind}).status().code(), absl::StatusCode::kUnimplemented);
+    }
   }
 }
 
