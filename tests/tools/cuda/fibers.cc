@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "base/check.h"
+#include "device/cuda/current_stream.h"
 #include "runtime/tensor/cuda/launch.h"
 #include "runtime/tensor/cuda/threads.h"
 #include "tests/tools/cuda/fiber.h"
+#include "tests/tools/cuda/runtime.h"
 
 namespace reprise {
 namespace {
@@ -127,20 +129,7 @@ struct Free {
   void operator()(std::byte* bytes) const { std::free(bytes); }
 };
 
-}  // namespace
-
-namespace cuda {
-
-int Thread() { return Running().thread(); }
-int Threads() { return Running().shape().threads; }
-int64_t BlockX() { return Running().x(); }
-int64_t BlockY() { return Running().y(); }
-int64_t BlocksX() { return Running().shape().blocks; }
-void Barrier() { Running().WaitAtBarrier(); }
-std::byte* SharedBytes() { return Running().shared(); }
-uint64_t BitsFromLane(uint64_t bits, int lane) { return Running().Exchange(bits, lane); }
-
-void RunThreads(const LaunchShape& shape, const std::function<void()>& body) {
+void RunNow(const LaunchShape& shape, const std::function<void()>& body) {
   constexpr int64_t kMostBlocks = INT64_C(0x7FFFFFFF);
   REPRISE_CHECK(shape.threads > 0 && shape.threads <= 1024 && shape.threads % kWarp == 0)
       << shape.threads << " threads";
@@ -157,6 +146,24 @@ void RunThreads(const LaunchShape& shape, const std::function<void()>& body) {
     std::memset(shared.get(), 0xFF, bytes);
     Block(shape, index % shape.blocks, index / shape.blocks, shared.get(), &random).Run(body);
   }
+}
+
+}  // namespace
+
+namespace cuda {
+
+int Thread() { return Running().thread(); }
+int Threads() { return Running().shape().threads; }
+int64_t BlockX() { return Running().x(); }
+int64_t BlockY() { return Running().y(); }
+int64_t BlocksX() { return Running().shape().blocks; }
+void Barrier() { Running().WaitAtBarrier(); }
+std::byte* SharedBytes() { return Running().shared(); }
+uint64_t BitsFromLane(uint64_t bits, int lane) { return Running().Exchange(bits, lane); }
+
+void RunThreads(const LaunchShape& shape, const std::function<void()>& body) {
+  if (CurrentStream() == nullptr) return RunNow(shape, body);
+  testing::EnqueueOnStream(CurrentStream(), [shape, body] { RunNow(shape, body); });
 }
 
 }  // namespace cuda

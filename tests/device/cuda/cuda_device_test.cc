@@ -1,0 +1,194 @@
+// The CUDA device's own code, over a stand-in for CUDA's runtime whose streams run in seeded orders.
+#include "device/cuda/cuda_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/cuda/current_stream.h"
+#include "tests/tools/cuda/runtime.h"
+
+namespace reprise {
+namespace {
+
+using cuda::MakeCudaDevice;
+using ::testing::HasSubstr;
+
+// Work that puts `body` onto its stream, as a kernel does.
+Work Kernel(std::function<void()> body) {
+  return {.run = [body = std::move(body)] {
+    testing::EnqueueOnStream(cuda::CurrentStream(), body);
+    return absl::OkStatus();
+  }};
+}
+
+// A value goes from compute over the offload stream to the reload stream, twice; with `waits`, each step waits for the
+// one before. Returns what arrived.
+absl::StatusOr<std::pair<int, int>> Relay(uint64_t seed, bool waits) {
+  testing::ResetRuntime({.seed = seed});
+  auto made = MakeCudaDevice({.arena_bytes = 1 << 20});
+  if (!made.ok()) return made.status();
+  Device& device = **made;
+  auto* values = reinterpret_cast<int*>(device.arena());
+  std::memset(values, 0, 64);
+  const Work produce = Kernel([=] { values[0] += 5; });
+  const Work offload = Kernel([=] { values[1] = values[0]; });
+  const Work reload = Kernel([=] { values[2] += values[1]; });
+  device.ReserveEvents(3);
+  std::pair<int, int> arrived;
+  for (int round = 0; round < 2; ++round) {
+    if (waits && round > 0) device.Wait(Stream::kCompute, 2);
+    device.Enqueue(Stream::kCompute, &produce);
+    device.Record(Stream::kCompute, 0);
+    if (waits) device.Wait(Stream::kOffload, 0);
+    device.Enqueue(Stream::kOffload, &offload);
+    device.Record(Stream::kOffload, 1);
+    if (waits) device.Wait(Stream::kReload, 1);
+    device.Enqueue(Stream::kReload, &reload);
+    device.Record(Stream::kReload, 2);
+  }
+  const absl::Status status = device.Synchronize();
+  if (!status.ok()) return status;
+  arrived = {values[1], values[2]};
+  return arrived;
+}
+
+TEST(CudaDevice, EventsOrderStreams) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const auto arrived = Relay(seed, true);
+    ASSERT_TRUE(arrived.ok()) << arrived.status();
+    EXPECT_EQ(*arrived, std::make_pair(10, 15)) << seed;
+  }
+  EXPECT_EQ(testing::LiveObjects(), 0);
+}
+
+TEST(CudaDevice, MissingWaitsAreSeen) {
+  int wrong = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    if (*Relay(seed, false) != std::make_pair(10, 15)) ++wrong;
+  }
+  EXPECT_GT(wrong, 25);
+}
+
+TEST(CudaDevice, EventsThatWereNotRecordedHoldNothing) {
+  testing::ResetRuntime({});
+  auto device = *MakeCudaDevice({.arena_bytes = 1});
+  device->ReserveEvents(1);
+  int ran = 0;
+  const Work work = Kernel([&] { ++ran; });
+  device->Wait(Stream::kGather, 0);
+  device->Enqueue(Stream::kGather, &work);
+  EXPECT_TRUE(device->Synchronize().ok());
+  EXPECT_EQ(ran, 1);
+}
+
+TEST(CudaDevice, WorkAndDoneComeInTurn) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    testing::ResetRuntime({.seed = seed});
+    auto device = *MakeCudaDevice({});
+    std::string order;
+    Work first = Kernel([&] { order += "a"; });
+    first.done = [&] { order += "b"; };
+    Work second = Kernel([&] { order += "c"; });
+    second.done = [&] { order += "d"; };
+    device->Enqueue(Stream::kReduce, &first);
+    device->Enqueue(Stream::kReduce, &second);
+    EXPECT_EQ(order, "");
+    EXPECT_TRUE(device->Synchronize().ok());
+    EXPECT_EQ(order, "abcd");
+    EXPECT_EQ(cuda::CurrentStream(), nullptr);
+  }
+}
+
+TEST(CudaDevice, FirstErrorOfWorkStopsTheStepAndNotTheNext) {
+  testing::ResetRuntime({});
+  auto device = *MakeCudaDevice({});
+  int ran = 0;
+  const Work good = Kernel([&] { ++ran; });
+  const Work bad = {.run = [] { return absl::DataLossError("torn"); }};
+  device->Enqueue(Stream::kCompute, &good);
+  device->Enqueue(Stream::kCompute, &bad);
+  device->Enqueue(Stream::kGather, &good);
+  EXPECT_EQ(device->Synchronize(), absl::DataLossError("torn"));
+  EXPECT_EQ(ran, 1);
+  device->Enqueue(Stream::kGather, &good);
+  EXPECT_TRUE(device->Synchronize().ok());
+  EXPECT_EQ(ran, 2);
+}
+
+TEST(CudaDevice, SynchronizeWaitsForCompletions) {
+  testing::ResetRuntime({});
+  auto device = *MakeCudaDevice({.deadline_seconds = 0.05});
+  device->ReserveEvents(1);
+  Completion completion;
+  Work collective = Kernel([&] { completion.Finish(absl::UnavailableError("rank 1 is gone")); });
+  collective.completion = &completion;
+  device->Enqueue(Stream::kGather, &collective);
+  EXPECT_EQ(device->Synchronize(), absl::UnavailableError("rank 1 is gone"));
+
+  completion.Reset();
+  Work lost = Kernel([] {});
+  lost.completion = &completion;
+  device->Enqueue(Stream::kGather, &lost);
+  EXPECT_EQ(device->Synchronize().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(CudaDevice, RefusesAMachineWithoutDevices) {
+  testing::ResetRuntime({.devices = 0});
+  const absl::Status none = MakeCudaDevice({}).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("use device=cpu"));
+  testing::ResetRuntime({.devices = 2});
+  const absl::Status third = MakeCudaDevice({.device = 2}).status();
+  EXPECT_EQ(third.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(third.message()), HasSubstr("which has 2"));
+}
+
+TEST(CudaDevice, TakesItsArenaInStepsAndSaysWhatIsFree) {
+  constexpr int64_t kMemory = int64_t{64} << 20;
+  testing::ResetRuntime({.memory_bytes = kMemory});
+  EXPECT_TRUE(MakeCudaDevice({.arena_bytes = kMemory}).ok());
+  EXPECT_TRUE(MakeCudaDevice({.arena_bytes = kMemory - cuda::kArenaStep + 1}).ok());
+  const absl::Status status = MakeCudaDevice({.arena_bytes = kMemory + 1}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("69206016 bytes"));  // 66 MiB
+  EXPECT_THAT(std::string(status.message()), HasSubstr("67108864 bytes"));
+  EXPECT_EQ(testing::LiveObjects(), 0);
+}
+
+// Each call of the runtime fails in turn: one sentence comes out, and everything is given back.
+TEST(CudaDevice, EveryCallMayFail) {
+  const auto script = []() -> absl::Status {
+    auto made = MakeCudaDevice({.arena_bytes = 4096});
+    if (!made.ok()) return made.status();
+    Device& device = **made;
+    device.ReserveEvents(2);
+    Work work = Kernel([] {});
+    work.done = [] {};
+    device.Enqueue(Stream::kCompute, &work);
+    device.Record(Stream::kCompute, 0);
+    device.Wait(Stream::kOffload, 0);
+    device.Enqueue(Stream::kOffload, &work);
+    return device.Synchronize();
+  };
+  testing::ResetRuntime({});
+  ASSERT_TRUE(script().ok());
+  const int64_t calls = testing::RuntimeCalls();
+  ASSERT_GT(calls, 15);
+  for (int64_t call = 0; call < calls; ++call) {
+    testing::ResetRuntime({.failing_call = call});
+    const absl::Status status = script();
+    if (testing::RuntimeCalls() <= call) continue;  // how often streams are asked depends on the order
+    EXPECT_FALSE(status.ok()) << "call " << call;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("unspecified launch failure")) << "call " << call;
+    EXPECT_EQ(testing::LiveObjects(), 0) << "call " << call;
+  }
+}
+
+}  // namespace
+}  // namespace reprise

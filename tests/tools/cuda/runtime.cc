@@ -1,0 +1,287 @@
+#include "tests/tools/cuda/runtime.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+struct StandinEvent {
+  int64_t issued = 0;  // records asked for
+  int64_t done = 0;    // the latest that has come to pass
+};
+
+namespace {
+
+struct Entry {
+  std::function<void()> work;     // empty for a wait
+  StandinEvent* event = nullptr;  // waited for
+  int64_t record = 0;             // which record of it
+};
+
+}  // namespace
+
+struct StandinStream {
+  std::deque<Entry> entries;
+};
+
+namespace {
+
+using reprise::testing::RuntimeOptions;
+
+struct Runtime {
+  RuntimeOptions options;
+  std::mt19937_64 random;
+  int64_t calls = 0;
+  cudaError_t last_error = cudaSuccess;
+  int64_t used_bytes = 0;
+  std::map<void*, size_t> device_memory;
+  std::set<void*> host_memory;
+  std::vector<StandinStream*> streams;  // in the order they were made in
+  std::set<StandinEvent*> events;
+};
+
+// One thread at a time: the issuing thread.
+Runtime& TheRuntime() {
+  static auto* runtime = new Runtime;
+  return *runtime;
+}
+
+cudaError_t Fail(cudaError_t error) {
+  TheRuntime().last_error = error;
+  return error;
+}
+
+// Counts the call; true where it is the one that is to fail.
+bool Fails() { return TheRuntime().calls++ == TheRuntime().options.failing_call; }
+
+#define REPRISE_STANDIN_CALL() \
+  if (Fails()) return Fail(cudaErrorLaunchFailure)
+
+bool Ready(const StandinStream& stream) {
+  if (stream.entries.empty()) return false;
+  const Entry& first = stream.entries.front();
+  return first.event == nullptr || first.event->done >= first.record;
+}
+
+// Takes entries in a seeded order until `enough`.
+template <typename Enough>
+void RunUntil(Enough enough) {
+  Runtime& runtime = TheRuntime();
+  while (!enough()) {
+    std::vector<StandinStream*> ready;
+    for (StandinStream* stream : runtime.streams) {
+      if (Ready(*stream)) ready.push_back(stream);
+    }
+    REPRISE_CHECK(!ready.empty()) << "all streams wait for events: a GPU would hang";
+    StandinStream* stream = ready[runtime.random() % ready.size()];
+    const Entry entry = std::move(stream->entries.front());
+    stream->entries.pop_front();
+    if (entry.work) entry.work();
+  }
+}
+
+bool AllEmpty() {
+  const auto& streams = TheRuntime().streams;
+  return std::all_of(streams.begin(), streams.end(), [](const StandinStream* s) { return s->entries.empty(); });
+}
+
+}  // namespace
+
+namespace reprise::testing {
+
+void ResetRuntime(const RuntimeOptions& options) {
+  REPRISE_CHECK(LiveObjects() == 0) << LiveObjects() << " objects of the runtime are alive";
+  TheRuntime() = Runtime{.options = options, .random = std::mt19937_64(options.seed)};
+}
+
+int64_t RuntimeCalls() { return TheRuntime().calls; }
+
+int64_t LiveObjects() {
+  const Runtime& r = TheRuntime();
+  return static_cast<int64_t>(r.device_memory.size() + r.host_memory.size() + r.streams.size() + r.events.size());
+}
+
+void EnqueueOnStream(void* stream, std::function<void()> work) {
+  static_cast<StandinStream*>(stream)->entries.push_back({.work = std::move(work)});
+}
+
+}  // namespace reprise::testing
+
+const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation"
+         : error == cudaErrorNoDevice       ? "cudaErrorNoDevice"
+         : error == cudaErrorLaunchFailure  ? "cudaErrorLaunchFailure"
+                                            : "cudaErrorInvalidValue";
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "out of memory"
+         : error == cudaErrorNoDevice       ? "no CUDA-capable device is detected"
+         : error == cudaErrorLaunchFailure  ? "unspecified launch failure"
+                                            : "invalid argument";
+}
+cudaError_t cudaPeekAtLastError() { return TheRuntime().last_error; }
+cudaError_t cudaGetLastError() { return std::exchange(TheRuntime().last_error, cudaSuccess); }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  REPRISE_STANDIN_CALL();
+  *count = TheRuntime().options.devices;
+  return *count == 0 ? Fail(cudaErrorNoDevice) : cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  REPRISE_STANDIN_CALL();
+  return device >= 0 && device < TheRuntime().options.devices ? cudaSuccess : Fail(cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {
+  REPRISE_STANDIN_CALL();
+  *properties = {.name = "stand-in", .major = 9, .minor = 0};
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  REPRISE_STANDIN_CALL();
+  const Runtime& runtime = TheRuntime();
+  *total = static_cast<size_t>(runtime.options.memory_bytes);
+  *free = static_cast<size_t>(runtime.options.memory_bytes - runtime.used_bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  REPRISE_STANDIN_CALL();
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  REPRISE_STANDIN_CALL();
+  RunUntil(AllEmpty);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** place, size_t bytes) {
+  REPRISE_STANDIN_CALL();
+  Runtime& runtime = TheRuntime();
+  if (static_cast<int64_t>(bytes) > runtime.options.memory_bytes - runtime.used_bytes) {
+    return Fail(cudaErrorMemoryAllocation);
+  }
+  *place = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(*place, 0xFF, bytes);
+  runtime.device_memory[*place] = bytes;
+  runtime.used_bytes += static_cast<int64_t>(bytes);
+  return cudaSuccess;
+}
+
+// Giving back goes on where a call fails: as after an error of CUDA, what was made is gone in any case.
+cudaError_t cudaFree(void* place) {
+  Runtime& runtime = TheRuntime();
+  const auto it = runtime.device_memory.find(place);
+  if (it == runtime.device_memory.end()) return Fail(cudaErrorInvalidValue);
+  runtime.used_bytes -= static_cast<int64_t>(it->second);
+  runtime.device_memory.erase(it);
+  std::free(place);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void** place, size_t bytes, unsigned /*flags*/) {
+  REPRISE_STANDIN_CALL();
+  *place = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  std::memset(*place, 0xFF, bytes);
+  TheRuntime().host_memory.insert(*place);
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void* place) {
+  if (TheRuntime().host_memory.erase(place) == 0) return Fail(cudaErrorInvalidValue);
+  std::free(place);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind /*kind*/, cudaStream_t stream) {
+  REPRISE_STANDIN_CALL();
+  reprise::testing::EnqueueOnStream(stream, [=] { std::memcpy(to, from, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind /*kind*/) {
+  REPRISE_STANDIN_CALL();
+  RunUntil(AllEmpty);
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* place, int value, size_t bytes, cudaStream_t stream) {
+  REPRISE_STANDIN_CALL();
+  reprise::testing::EnqueueOnStream(stream, [=] { std::memset(place, value, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/, int /*priority*/) {
+  REPRISE_STANDIN_CALL();
+  *stream = new StandinStream;
+  TheRuntime().streams.push_back(*stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  auto& streams = TheRuntime().streams;
+  streams.erase(std::find(streams.begin(), streams.end(), stream));
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  REPRISE_STANDIN_CALL();
+  RunUntil([stream] { return stream->entries.empty(); });
+  return cudaSuccess;
+}
+
+// Some work goes on while the host asks.
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  REPRISE_STANDIN_CALL();
+  int64_t left = static_cast<int64_t>(TheRuntime().random() % 4);
+  RunUntil([&] { return stream->entries.empty() || left-- == 0; });
+  return stream->entries.empty() ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  REPRISE_STANDIN_CALL();
+  stream->entries.push_back({.work = nullptr, .event = event, .record = event->issued});
+  return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  REPRISE_STANDIN_CALL();
+  reprise::testing::EnqueueOnStream(stream, [=] { function(data); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  REPRISE_STANDIN_CALL();
+  *event = new StandinEvent;
+  TheRuntime().events.insert(*event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  TheRuntime().events.erase(event);
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  REPRISE_STANDIN_CALL();
+  const int64_t record = ++event->issued;
+  reprise::testing::EnqueueOnStream(stream, [=] { event->done = record; });
+  return cudaSuccess;
+}
