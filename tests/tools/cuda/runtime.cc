@@ -100,7 +100,9 @@ namespace reprise::testing {
 
 void ResetRuntime(const RuntimeOptions& options) {
   REPRISE_CHECK(LiveObjects() == 0) << LiveObjects() << " objects of the runtime are alive";
-  TheRuntime() = Runtime{.options = options, .random = std::mt19937_64(options.seed)};
+  TheRuntime() = Runtime();
+  TheRuntime().options = options;
+  TheRuntime().random.seed(options.seed);
 }
 
 int64_t RuntimeCalls() { return TheRuntime().calls; }
