@@ -39,6 +39,7 @@ __device__ __forceinline__ int64_t BlockX() { return blockIdx.x; }
 __device__ __forceinline__ int64_t BlockY() { return blockIdx.y; }
 __device__ __forceinline__ int64_t BlocksX() { return gridDim.x; }
 __device__ __forceinline__ void Barrier() { __syncthreads(); }
+__device__ __forceinline__ void WarpBarrier() { __syncwarp(); }
 
 template <typename T>
 __device__ __forceinline__ T* Shared() {
@@ -66,6 +67,9 @@ T* Shared() {
 }
 
 uint64_t BitsFromLane(uint64_t bits, int lane);
+
+// Of all lanes of the warp.
+inline void WarpBarrier() { static_cast<void>(BitsFromLane(0, 0)); }
 
 // The value that another lane of this warp gives; all lanes take part.
 inline float FromLane(float value, int lane) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <tuple>
 
 #include "runtime/tensor/operation.h"
@@ -91,7 +92,7 @@ void ExpectFastAgrees(const Case& c, DType dtype) {
 TEST(AttentionTest, FirstRowSeesOnlyItself) {
   const Case c = {.sequences = 2, .length = 3, .heads = 2, .size = 2};
   const Values qkv = StoredValues(c.rows() * 12, 1, DType::kFloat32);
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
     const Values o = RunKernel(c.Forward(DType::kFloat32), {qkv}, {.kind = kind})[0];
     for (size_t sequence = 0; sequence < 2; ++sequence) {
       for (size_t column = 0; column < 4; ++column) {
@@ -109,7 +110,7 @@ TEST(AttentionTest, EqualKeysGiveTheMeanOfValues) {
     qkv.insert(qkv.end(), {0.5, 2.0, static_cast<double>(i)});
     sum += i;
   }
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
     const std::vector<Values> outputs = RunKernel(c.Forward(DType::kFloat32), {qkv}, {.kind = kind});
     ExpectClose(outputs[0], Values(65, sum / 65), {.relative = 1e-6}, "o");
     ExpectClose(outputs[1], Values(65, 1 + std::log(65.0)), {.relative = 1e-6}, "lse");
@@ -118,7 +119,7 @@ TEST(AttentionTest, EqualKeysGiveTheMeanOfValues) {
 
 TEST(AttentionTest, LargeScoresDoNotOverflow) {
   const Case c = {.length = 2, .size = 1, .causal = 0};
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
     const Values o = RunKernel(c.Forward(DType::kFloat32), {{1e3, 1e3, 1, 1e3, -1e3, 2}}, {.kind = kind})[0];
     EXPECT_EQ(o, (Values{1, 1}));
   }
@@ -166,7 +167,7 @@ TEST(AttentionTest, DocumentsAreSequences) {
                            .document = document};
       const Case apart = {
           .sequences = 288 / document, .length = document, .heads = 4, .size = 3, .key_value_heads = key_value_heads};
-      for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+      for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
         std::vector<Values> inputs = InputsOf(apart, DType::kFloat32);
         std::vector<Values> with_starts = inputs;
         with_starts.push_back(StartsOf(packed));
@@ -209,7 +210,7 @@ TEST(AttentionTest, DropoutKeepsTheShareAsked) {
   // Equal scores, and value 64: each output is the number of kept keys / (1 - p).
   Values qkv;
   for (int64_t i = 0; i < c.rows(); ++i) qkv.insert(qkv.end(), {0, 0, 64});
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
     KernelRun run = kRun;
     run.kind = kind;
     const Values o = RunKernel(c.Forward(DType::kFloat32), {qkv}, run)[0];
@@ -236,6 +237,21 @@ INSTANTIATE_TEST_SUITE_P(OddSizes, AttentionSizes,
 TEST(AttentionTest, FastAgreesOverManyTiles) {
   ExpectFastAgrees({.length = 257, .heads = 2, .size = 20}, DType::kFloat32);
   ExpectFastAgrees({.length = 257, .heads = 2, .size = 20, .causal = 0}, DType::kBFloat16);
+}
+
+// Beyond 64 features, and not a whole number of vectors.
+TEST(AttentionTest, FastAgreesForLongHeads) {
+  for (const int64_t size : {80, 97, 128}) {
+    ExpectFastAgrees({.length = 35, .heads = 2, .size = size, .key_value_heads = 1}, DType::kBFloat16);
+    ExpectFastAgrees({.length = 35, .heads = 1, .size = size, .causal = 0, .dropout = 0.1}, DType::kFloat32);
+  }
+}
+
+TEST(AttentionTest, CudaRefusesHeadsAbove128) {
+  const Case c = {.length = 3, .size = 129};
+  const auto kernel = MakeKernel(c.Forward(DType::kFloat32), {.kind = KernelKind::kCuda});
+  EXPECT_EQ(kernel.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(kernel.status().message().find("heads of 129"), std::string::npos) << kernel.status();
 }
 
 TEST(AttentionTest, FastDrawsTheSameMask) {
@@ -309,7 +325,7 @@ void ExpectEqualsPacked(const Case& c, DType dtype, KernelKind kind) {
 }
 
 TEST(GroupedAttention, EqualsThePackedFormWithCopies) {
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const int causal : {0, 1}) {
         for (const double dropout : {0.0, 0.1}) {
@@ -327,7 +343,7 @@ TEST(GroupedAttention, EqualsThePackedFormWithCopies) {
 // One row a sequence: the output is the value that the head reads.
 TEST(GroupedAttention, HeadsOfAGroupReadOneValue) {
   const Case c = {.heads = 4, .size = 1, .key_value_heads = 2};
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
     const Values o = RunKernel(c.Forward(DType::kFloat32), {{1, 2, 3, 4}, {5, 6}, {7, 8}}, {.kind = kind})[0];
     EXPECT_EQ(o, (Values{7, 7, 8, 8}));
     // With one key, p is 1 and the scores have no gradient.
