@@ -38,6 +38,15 @@ constexpr int TileStride(int head_size) { return head_size + 4; }
 constexpr int TileFloats(int head_size) { return kTile * TileStride(head_size); }
 inline constexpr int kScoreFloats = kTile * kScoreStride;
 
+// Products of tiles are millions of these: on a CPU, where fma may be a call, two operations take its place.
+REPRISE_ON_DEVICE float MultiplyAdd(float a, float b, float c) {
+#ifdef __CUDACC__
+  return std::fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
 // The inputs of one call, and what is random about it.
 template <typename T>
 struct AttentionTask {
@@ -143,7 +152,7 @@ REPRISE_ON_DEVICE void Dots(const float* a, const float* b, int size, float (&do
     for (int r = 0; r < kWarpRows; ++r) {
       const Pack<float, 4> x = LoadPack<4>(rows + r * TileStride(kSize) + c);
       REPRISE_UNROLL
-      for (int i = 0; i < 4; ++i) dots[r] = std::fma(x.values[i], y.values[i], dots[r]);
+      for (int i = 0; i < 4; ++i) dots[r] = MultiplyAdd(x.values[i], y.values[i], dots[r]);
     }
   }
 }
@@ -175,7 +184,7 @@ struct RowSums {
         for (int n = 0; n < kColumns; ++n) {
           const float x = tile[(j + i) * TileStride(kSize) + Lane() + n * kWarp];
           REPRISE_UNROLL
-          for (int r = 0; r < kWarpRows; ++r) values[r][n] = std::fma(factors[r].values[i], x, values[r][n]);
+          for (int r = 0; r < kWarpRows; ++r) values[r][n] = MultiplyAdd(factors[r].values[i], x, values[r][n]);
         }
       }
     }
