@@ -67,6 +67,7 @@ struct AgreeOptions {
   KernelRun run = {};
   uint32_t accumulated = 0;
   bool same_bits_for_all_threads = true;
+  bool cuda = true;  // false for shapes that take seconds on fibers: let a smaller one stand beside them
 };
 void ExpectKernelsAgree(const KernelSpec& spec, const std::vector<Values>& inputs, const Tolerance& tolerance,
                         const AgreeOptions& options = {});
