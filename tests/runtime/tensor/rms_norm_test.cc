@@ -25,7 +25,7 @@ TEST(RmsNorm, IsItsFormula) {
 }
 
 TEST(RmsNorm, OfZerosIsZero) {
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
     const auto out = RunKernel(MakeSpec("rms_norm", {{DType::kFloat32, {1, 3}}, {DType::kFloat32, {3}}}, kAttributes),
                                {{0, 0, 0}, {1, 2, 3}}, {.kind = kind});
     EXPECT_EQ(out[0], (Values{0, 0, 0}));
@@ -37,7 +37,7 @@ TEST(RmsNorm, OfZerosIsZero) {
 TEST(RmsNorm, RoundsTheNormalizedToBFloat16BeforeTheGain) {
   const double gain = 1.1015625;
   const TensorType x{DType::kBFloat16, {1, 1}};
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
     int differ = 0;
     for (int i = 64; i < 192; ++i) {
       const double value = i / 256.0;
@@ -62,15 +62,17 @@ TEST(RmsNorm, FastAgreesWithReference) {
         const Values a = RandomValues(rows * width, 1, -2, 2);
         const Values b = RandomValues(rows * width, 2, -2, 2);
         const Values gain = RandomValues(width, 3, 0.5, 1.5);
+        const bool cuda = rows < 130;  // 37 are several chunks too
         const KernelSpec forward = MakeSpec("rms_norm", {x, row}, kAttributes);
-        ExpectKernelsAgree(forward, {a, gain}, ToleranceOf(dtype));
-        ExpectKernelsAgree(MakeSpec("add_rms_norm", {x, x, row}, kAttributes), {a, b, gain}, ToleranceOf(dtype));
+        ExpectKernelsAgree(forward, {a, gain}, ToleranceOf(dtype), {.cuda = cuda});
+        ExpectKernelsAgree(MakeSpec("add_rms_norm", {x, x, row}, kAttributes), {a, b, gain}, ToleranceOf(dtype),
+                           {.cuda = cuda});
         const Values rstd = RunKernel(forward, {a, gain})[1];
         const Tolerance tolerance = {ToleranceOf(dtype).relative, width == 1 ? 1e-2 : 2e-3};
         ExpectKernelsAgree(MakeSpec("rms_norm_gradient", {x, row, statistic, x}, kAttributes), {a, gain, rstd, b},
-                           tolerance, {.accumulated = 2});
+                           tolerance, {.accumulated = 2, .cuda = cuda});
         ExpectKernelsAgree(MakeSpec("rms_norm_gradient", {x, row, statistic, x, x}, kAttributes), {a, gain, rstd, b, a},
-                           tolerance, {.accumulated = 2});
+                           tolerance, {.accumulated = 2, .cuda = cuda});
       }
     }
   }
@@ -78,7 +80,7 @@ TEST(RmsNorm, FastAgreesWithReference) {
 
 TEST(AddRmsNorm, HasTheBitsOfAddThenRmsNorm) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu}) {
+    for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
       const TensorType x{dtype, {5, 67}};
       const TensorType row{dtype, {67}};
       const Values a = RandomValues(5 * 67, 1);
