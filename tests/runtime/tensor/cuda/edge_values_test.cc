@@ -262,19 +262,41 @@ std::vector<KernelSpec> SpecsOf(DType dtype, int64_t rows, int64_t width) {
           MakeSpec("layer_norm_gradient", {x, row, statistic, statistic, x, x}, epsilon)};
 }
 
+struct CudaCase {
+  std::vector<Values> inputs;
+  KernelRun run;
+};
+
+CudaCase CaseOf(const KernelSpec& spec) {
+  CudaCase c;
+  c.run.step = {.seed = 3, .step = 2, .learning_rate = 1e-2};
+  for (const TensorType& type : spec.inputs) c.inputs.push_back(RandomValues(type.elements(), c.inputs.size(), -2, 2));
+  for (const TensorType& type : spec.outputs) c.run.before.push_back(RandomValues(type.elements(), 9, 0, 1));
+  return c;
+}
+
+// Rows of whole packs, which the sizes of other tests are not.
+TEST(CudaPacks, AgreeWithTheReference) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int64_t width : {8, 40, 320}) {
+      for (const KernelSpec& spec : SpecsOf(dtype, 37, width)) {
+        const CudaCase c = CaseOf(spec);
+        ExpectNearReference(spec, c.inputs, dtype == DType::kFloat32 ? Tolerance{1e-4, 1e-4} : Tolerance{0x1p-7, 1e-3},
+                            c.run);
+      }
+    }
+  }
+}
+
 TEST(CudaThreadOrder, DoesNotChangeABit) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const int64_t width : {int64_t{1}, int64_t{67}, int64_t{320}}) {
+    for (const int64_t width : {1, 67, 320}) {
       for (const KernelSpec& spec : SpecsOf(dtype, 37, width)) {
-        std::vector<Values> inputs;
-        KernelRun run = {.kind = KernelKind::kCuda, .step = {.seed = 3, .step = 2, .learning_rate = 1e-2}};
-        for (const TensorType& type : spec.inputs)
-          inputs.push_back(RandomValues(type.elements(), inputs.size(), -2, 2));
-        for (const TensorType& type : spec.outputs) run.before.push_back(RandomValues(type.elements(), 9, 0, 1));
+        const CudaCase c = CaseOf(spec);
         std::vector<Values> first;
         for (const uint64_t seed : {1, 2, 3}) {
           SetThreadOrder(1000 * seed);
-          const std::vector<Values> outputs = RunKernel(spec, inputs, run);
+          const std::vector<Values> outputs = RunCuda(spec, c.inputs, c.run);
           if (first.empty()) first = outputs;
           ASSERT_EQ(outputs.size(), first.size());
           for (size_t i = 0; i < outputs.size(); ++i) {
