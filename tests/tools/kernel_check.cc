@@ -244,7 +244,7 @@ namespace {
 std::vector<Values> ExpectAgrees(const KernelSpec& spec, const std::vector<Values>& inputs, const KernelRun& run,
                                  const std::vector<Values>& expected, const Tolerance& tolerance,
                                  const std::string& how, uint32_t accumulated) {
-  const std::vector<Values> actual = RunKernel(spec, inputs, run);
+  std::vector<Values> actual = RunKernel(spec, inputs, run);
   if (actual.size() != expected.size()) {
     ADD_FAILURE() << spec.ToString() << how << ": " << actual.size() << " outputs";
     return actual;

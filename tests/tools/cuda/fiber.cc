@@ -17,7 +17,7 @@
 #define REPRISE_FINISH_SWITCH(fake, bottom, bytes) static_cast<void>(0)
 #endif
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(REPRISE_TELL_THREAD_SANITIZER)
 #include <sanitizer/tsan_interface.h>
 #define REPRISE_SWITCH_THREAD(to) __tsan_switch_to_fiber(to, 0)
 #endif
@@ -72,13 +72,13 @@ Fiber::Fiber(std::function<void()> body) : body_(std::move(body)) {
   const boost::context::preallocated place(stack.sp, stack.size, stack);
   self_ = boost::context::fiber(std::allocator_arg, place, stacks,
                                 [this](boost::context::fiber&& resumer) { return Run(std::move(resumer)); });
-#if defined(__SANITIZE_THREAD__)
+#if defined(REPRISE_TELL_THREAD_SANITIZER)
   thread_ = __tsan_create_fiber(0);
 #endif
 }
 
 Fiber::~Fiber() {
-#if defined(__SANITIZE_THREAD__)
+#if defined(REPRISE_TELL_THREAD_SANITIZER)
   __tsan_destroy_fiber(thread_);
 #endif
 }
@@ -88,7 +88,7 @@ void Fiber::Resume() {
   Fiber* outer = std::exchange(running, this);
   void* fake_stack = nullptr;
   static_cast<void>(fake_stack);
-#if defined(__SANITIZE_THREAD__)
+#if defined(REPRISE_TELL_THREAD_SANITIZER)
   resumer_thread_ = __tsan_get_current_fiber();
   REPRISE_SWITCH_THREAD(thread_);
 #endif
@@ -99,7 +99,7 @@ void Fiber::Resume() {
 }
 
 void Fiber::EnterResumer([[maybe_unused]] void** fake_stack) const {
-#if defined(__SANITIZE_THREAD__)
+#if defined(REPRISE_TELL_THREAD_SANITIZER)
   REPRISE_SWITCH_THREAD(resumer_thread_);
 #endif
   REPRISE_START_SWITCH(fake_stack, resumer_bottom_, resumer_bytes_);
