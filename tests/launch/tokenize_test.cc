@@ -112,7 +112,7 @@ TEST_F(Tokenize, LongTextIsCutBetweenWords) {
   std::string line, lines;
   std::vector<int32_t> expected;
   for (int i = 0; expected.size() < 400000; ++i) {
-    const int word = i * i % 10;
+    const auto word = static_cast<int>(int64_t{i} * i % 10);
     absl::StrAppend(&line, i == 0 ? "" : " ", "w", word);
     absl::StrAppend(&lines, "w", word, i % 7 == 0 ? "\n" : i % 11 == 0 ? "\n\n" : i % 13 == 0 ? "  " : " ");
     expected.push_back(word + 1);
