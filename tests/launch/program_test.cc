@@ -146,7 +146,7 @@ TEST_F(LaunchRun, RefusesInOneLine) {
 
 TEST(LaunchSetup, RefusesUnknownOptions) {
   const std::string setup = absl::StrCat(REPRISE_SOURCE_DIR, "/launch/setup ");
-  for (const char* arguments : {"--nonsense", "--preset"}) {
+  for (const char* arguments : {"--nonsense", "--preset", "--target"}) {
     const Outcome outcome = Shell(absl::StrCat(setup, arguments));
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
     EXPECT_EQ(ErrorLines(outcome), 1) << outcome.errors;
