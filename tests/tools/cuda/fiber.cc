@@ -17,11 +17,6 @@
 #define REPRISE_FINISH_SWITCH(fake, bottom, bytes) static_cast<void>(0)
 #endif
 
-#if defined(REPRISE_TELL_THREAD_SANITIZER)
-#include <sanitizer/tsan_interface.h>
-#define REPRISE_SWITCH_THREAD(to) __tsan_switch_to_fiber(to, 0)
-#endif
-
 namespace reprise::testing {
 namespace {
 
@@ -72,26 +67,12 @@ Fiber::Fiber(std::function<void()> body) : body_(std::move(body)) {
   const boost::context::preallocated place(stack.sp, stack.size, stack);
   self_ = boost::context::fiber(std::allocator_arg, place, stacks,
                                 [this](boost::context::fiber&& resumer) { return Run(std::move(resumer)); });
-#if defined(REPRISE_TELL_THREAD_SANITIZER)
-  thread_ = __tsan_create_fiber(0);
-#endif
-}
-
-Fiber::~Fiber() {
-#if defined(REPRISE_TELL_THREAD_SANITIZER)
-  __tsan_destroy_fiber(thread_);
-#endif
 }
 
 void Fiber::Resume() {
   REPRISE_CHECK(!done_) << "a fiber that has ended was resumed";
   Fiber* outer = std::exchange(running, this);
-  void* fake_stack = nullptr;
-  static_cast<void>(fake_stack);
-#if defined(REPRISE_TELL_THREAD_SANITIZER)
-  resumer_thread_ = __tsan_get_current_fiber();
-  REPRISE_SWITCH_THREAD(thread_);
-#endif
+  [[maybe_unused]] void* fake_stack = nullptr;
   REPRISE_START_SWITCH(&fake_stack, stack_bottom_, kStackBytes);
   self_ = std::move(self_).resume();
   REPRISE_FINISH_SWITCH(fake_stack, nullptr, nullptr);
@@ -99,9 +80,6 @@ void Fiber::Resume() {
 }
 
 void Fiber::EnterResumer([[maybe_unused]] void** fake_stack) const {
-#if defined(REPRISE_TELL_THREAD_SANITIZER)
-  REPRISE_SWITCH_THREAD(resumer_thread_);
-#endif
   REPRISE_START_SWITCH(fake_stack, resumer_bottom_, resumer_bytes_);
 }
 

@@ -1,5 +1,5 @@
 // Fiber: a function that can stop in its middle and go on later, on a stack of its own. Boost.Context underneath, with
-// what the address and thread sanitizers must be told.
+// what the address sanitizer must be told.
 //
 //   Fiber fiber([&] { first(); Fiber::Yield(); second(); });
 //   fiber.Resume();               // runs first()
@@ -19,7 +19,6 @@ namespace reprise::testing {
 class Fiber {
  public:
   explicit Fiber(std::function<void()> body);
-  ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
@@ -38,13 +37,11 @@ class Fiber {
   boost::context::fiber self_;
   boost::context::fiber resumer_;
   bool done_ = false;
-  // The sanitizers' view of both stacks.
+  // The sanitizer's view of both stacks.
   const void* stack_bottom_ = nullptr;
   const void* resumer_bottom_ = nullptr;
   size_t resumer_bytes_ = 0;
   void* fake_stack_ = nullptr;
-  void* thread_ = nullptr;
-  void* resumer_thread_ = nullptr;
 };
 
 }  // namespace reprise::testing
