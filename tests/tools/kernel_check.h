@@ -19,6 +19,14 @@ namespace reprise::testing {
 // The elements of one tensor, whatever its type: float32, bfloat16 and int32 are exact in double.
 using Values = std::vector<double>;
 
+// The kinds of kernels that tests go through. Those of a GPU run on fibers (tools/cuda/fibers.h), which the thread
+// sanitizer cannot follow: there they are left out.
+#ifdef __SANITIZE_THREAD__
+inline constexpr KernelKind kKernelKinds[] = {KernelKind::kReference, KernelKind::kCpu};
+#else
+inline constexpr KernelKind kKernelKinds[] = {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda};
+#endif
+
 // A spec whose outputs follow from the operation's rule.
 KernelSpec MakeSpec(const std::string& operation, const std::vector<TensorType>& inputs,
                     const Attributes& attributes = {});

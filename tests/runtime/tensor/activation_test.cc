@@ -66,7 +66,7 @@ TEST(Gelu, ReachesItsLimits) {
   const Values x = {kInfinity, -kInfinity, std::nan(""), 0.0, -0.0, 1e-40, -1e-40, 1e30, -1e30, 3e38, -3e38, 1e13, -20};
   const auto count = static_cast<int64_t>(x.size());
   const TensorType type{DType::kFloat32, {1, count}};
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     for (const std::string form : {"gelu", "gelu_erf"}) {
       const Values g = RunKernel(MakeSpec(form, {type}), {x}, {.kind = kind})[0];
       ExpectClose(g, {kInfinity, 0, std::nan(""), 0, 0, 5e-41, -5e-41, 1e30, 0, 3e38, 0, 1e13, 0}, {1e-6, 2e-45},
@@ -109,7 +109,7 @@ TEST(BiasGeluGradient, SumsInFloat32) {
   Values dg(static_cast<size_t>(rows), 0x1p-9);
   dg[0] = 1;
   const TensorType h{DType::kBFloat16, {rows, 1}};
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     const Values db = RunKernel(MakeSpec("bias_gelu_gradient", {h, {DType::kBFloat16, {1}}, h}),
                                 {Values(static_cast<size_t>(rows), 0.0), {0.0}, dg}, {.kind = kind})[1];
     EXPECT_EQ(db[0], 1.5);  // the slope at 0 is 1/2

@@ -38,11 +38,9 @@ Values Labels(int64_t rows, int64_t vocabulary) {
   return labels;
 }
 
-const KernelKind kAll[] = {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda};
-
 TEST(CrossEntropyTest, ZeroWeightsGiveAQuarterEach) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const KernelKind kind : kAll) {
+    for (const KernelKind kind : kKernelKinds) {
       const std::vector<Values> outputs = RunKernel(Spec(dtype, 1, 1, 4, 1), {{1}, {0, 0, 0, 0}, {2}}, {.kind = kind});
       EXPECT_NEAR(outputs[0][0], std::log(4.0), 1e-7);
       EXPECT_EQ(outputs[1], (Values{0}));
@@ -54,7 +52,7 @@ TEST(CrossEntropyTest, ZeroWeightsGiveAQuarterEach) {
 TEST(CrossEntropyTest, ZeroWeightsOfGpt2sVocabulary) {
   const int64_t vocabulary = 50257;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const KernelKind kind : kAll) {
+    for (const KernelKind kind : kKernelKinds) {
       const Values loss = RunKernel(Spec(dtype, 2, 3, vocabulary, 0),
                                     {{1, 2, 3, 4, 5, 6}, Values(vocabulary * 3, 0.0), {0, 50256}}, {.kind = kind})[0];
       EXPECT_NEAR(loss[0] / 2, 10.824905, 1e-6);
@@ -64,7 +62,7 @@ TEST(CrossEntropyTest, ZeroWeightsOfGpt2sVocabulary) {
 
 TEST(CrossEntropyTest, NothingCountedGivesZero) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const KernelKind kind : kAll) {
+    for (const KernelKind kind : kKernelKinds) {
       const std::vector<Values> outputs =
           RunKernel(Spec(dtype, 3, 5, 7, 1),
                     {StoredValues(15, 1, dtype), StoredValues(35, 2, dtype), {kNotCounted, kNotCounted, kNotCounted}},
@@ -77,7 +75,7 @@ TEST(CrossEntropyTest, NothingCountedGivesZero) {
 }
 
 TEST(CrossEntropyTest, LargeLogitsDoNotOverflow) {
-  for (const KernelKind kind : kAll) {
+  for (const KernelKind kind : kKernelKinds) {
     const std::vector<Values> outputs =
         RunKernel(Spec(DType::kFloat32, 2, 1, 2, 1), {{1e4, -1e4}, {1, -1}, {0, 0}}, {.kind = kind});
     EXPECT_EQ(outputs[0], (Values{2e4}));
@@ -87,7 +85,7 @@ TEST(CrossEntropyTest, LargeLogitsDoNotOverflow) {
 
 TEST(CrossEntropyTest, NotANumberIsSeen) {
   const double nan = std::nan("");
-  for (const KernelKind kind : kAll) {
+  for (const KernelKind kind : kKernelKinds) {
     Values w(33, 0.5);
     w[17] = nan;
     EXPECT_TRUE(std::isnan(RunKernel(Spec(DType::kFloat32, 1, 1, 33, 0), {{1}, w, {3}}, {.kind = kind})[0][0]));
@@ -152,7 +150,7 @@ TEST(CrossEntropyTest, WeightGradientAndLossAreAddedWhereAsked) {
 // One row of class 0 and one of class 2: the bias's gradient is what each class has too much.
 TEST(CrossEntropyTest, BiasOfAnEvenGuess) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const KernelKind kind : kAll) {
+    for (const KernelKind kind : kKernelKinds) {
       const std::vector<Values> outputs = RunKernel(
           BiasedSpec(dtype, 3, 1, 4, 1), {{0, 0, 0}, {0, 0, 0, 0}, {0, kNotCounted, 2}, {3, 3, 3, 3}}, {.kind = kind});
       EXPECT_NEAR(outputs[0][0], 2 * std::log(4.0), 1e-6);

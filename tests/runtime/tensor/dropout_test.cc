@@ -63,7 +63,7 @@ TEST(Dropout, FollowsTheCounterPastThirtyTwoBits) {
     const bool keep = RandomBits(key, run.first_sequence, i / 4)[static_cast<size_t>(i % 4)] >= 0x80000000U;
     expected.push_back(keep ? 1 : 0);
   }
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_EQ(MaskOf(spec, RunOf(kind, run)), expected);
   }
 }
@@ -85,7 +85,7 @@ TEST(Dropout, DoesNotDependOnHowSequencesAreSplitOverRanks) {
   const int64_t width = 10;
   const KernelSpec whole = MakeSpec("dropout", {{DType::kFloat32, {4 * length, width}}}, AttributesOf(0.4, length));
   const KernelSpec half = MakeSpec("dropout", {{DType::kFloat32, {2 * length, width}}}, AttributesOf(0.4, length));
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     KernelRun run = RunOf(kind, kRun);
     const Values together = MaskOf(whole, run);
     Values apart = MaskOf(half, run);
@@ -119,7 +119,7 @@ TEST(Dropout, DrawsAnewForEachSeedStepBlockSaltAndSequence) {
 
 TEST(DropoutAdd, HasTheBitsOfDropoutThenAdd) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+    for (const KernelKind kind : kKernelKinds) {
       const TensorType x{dtype, {6, 45}};
       const Values a = RandomValues(270, 1);
       const Values r = RandomValues(270, 2);

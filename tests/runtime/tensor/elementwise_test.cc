@@ -28,7 +28,7 @@ TEST(Add, KeepsSpecialValues) {
   const Values b = {-0.0, 0.0, 1, -infinity, 1, 0x1p-149, 3.4e38, 0x1p-24, 0x1.8p-23};
   const Values expected = {-0.0, 0.0, infinity, std::nan(""), std::nan(""), 0x1p-148, infinity, 1, 1 + 0x1p-22};
   const TensorType x{DType::kFloat32, {9}};
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_TRUE(SameBits(RunKernel(MakeSpec("add", {x, x}), {a, b}, {.kind = kind})[0], expected));
   }
 }
@@ -43,7 +43,7 @@ TEST(Scale, FastHasTheBitsOfTheReference) {
     }
   }
   const KernelSpec spec = MakeSpec("scale", {{DType::kFloat32, {4}}}, Attributes().Set("factor", -0.5));
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     const double infinity = std::numeric_limits<double>::infinity();
     const Values scaled = RunKernel(spec, {{3, 0, infinity, std::nan("")}}, {.kind = kind})[0];
     EXPECT_TRUE(SameBits(scaled, {-1.5, -0.0, -infinity, std::nan("")}));
@@ -63,7 +63,7 @@ TEST(Copy, HasEveryBitOfAnyType) {
     const TensorType x{dtype, {elements}};
     Values values(static_cast<size_t>(elements));
     for (int64_t i = 0; i < elements; ++i) values[static_cast<size_t>(i)] = static_cast<double>(i % 251 - 100);
-    for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+    for (const KernelKind kind : kKernelKinds) {
       EXPECT_EQ(RunKernel(MakeSpec("copy", {x}), {values}, {.kind = kind, .threads = 2})[0], values);
     }
   }
@@ -74,7 +74,7 @@ TEST(BiasGradient, DoesNotLoseSmallTermsInBFloat16) {
   Values dy(static_cast<size_t>(rows), 0x1p-9);
   dy[0] = 2;
   const KernelSpec spec = MakeSpec("bias_gradient", {{DType::kBFloat16, {rows, 1}}});
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_EQ(RunKernel(spec, {dy}, {.kind = kind})[0][0], 4);
   }
 }

@@ -13,7 +13,7 @@ TEST(Embedding, AddsTheRowsOfTokenAndPosition) {
   const KernelSpec spec =
       MakeSpec("embedding", {{DType::kInt32, {4}}, {DType::kFloat32, {3, 2}}, {DType::kFloat32, {2, 2}}},
                Attributes().Set("sequence_length", 2));
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_EQ(RunKernel(spec, {{2, 0, 1, 2}, {1, 2, 3, 4, 5, 6}, {10, 20, 30, 40}}, {.kind = kind})[0],
               (Values{15, 26, 31, 42, 13, 24, 35, 46}));
   }
@@ -24,7 +24,7 @@ TEST(Embedding, WithoutPositionsIsARowOfTheTable) {
       MakeSpec("embedding", {{DType::kInt32, {4}}, {DType::kFloat32, {3, 2}}}, Attributes().Set("sequence_length", 2));
   const KernelSpec gradient =
       MakeSpec("embedding_gradient", {{DType::kInt32, {4}}, {DType::kFloat32, {4, 2}}}, AttributesOf(2, 3, 0));
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_EQ(RunKernel(spec, {{2, 0, 1, 2}, {1, 2, 3, 4, 5, 6}}, {.kind = kind})[0], (Values{5, 6, 1, 2, 3, 4, 5, 6}));
     const std::vector<Values> tables = RunKernel(gradient, {{2, 0, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}}, {.kind = kind});
     ASSERT_EQ(tables.size(), 1U);
@@ -36,7 +36,7 @@ TEST(EmbeddingGradient, SumsRepeatedTokensAndLeavesTheOthersZero) {
   const KernelSpec spec =
       MakeSpec("embedding_gradient", {{DType::kInt32, {4}}, {DType::kFloat32, {4, 2}}}, AttributesOf(2, 4, 3));
   const std::vector<Values> inputs = {{2, 0, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}};
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     const std::vector<Values> assigned = RunKernel(spec, inputs, {.kind = kind});
     EXPECT_EQ(assigned[0], (Values{3, 4, 0, 0, 13, 16, 0, 0}));
     EXPECT_EQ(assigned[1], (Values{6, 8, 10, 12, 0, 0}));
@@ -53,7 +53,7 @@ TEST(Embedding, PositionsThatAreGivenTakeThePlaceOfThoseCounted) {
                                    Attributes().Set("sequence_length", 4));
   const KernelSpec gradient =
       MakeSpec("embedding_gradient", {ids, {DType::kFloat32, {4, 2}}, ids}, AttributesOf(4, 3, 4));
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_EQ(RunKernel(spec, {{2, 0, 1, 2}, {1, 2, 3, 4, 5, 6}, {10, 20, 30, 40, 50, 60, 70, 80}, {0, 1, 0, 1}},
                         {.kind = kind})[0],
               (Values{15, 26, 31, 42, 13, 24, 35, 46}));

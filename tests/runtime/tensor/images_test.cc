@@ -8,8 +8,6 @@
 namespace reprise::testing {
 namespace {
 
-const KernelKind kAll[] = {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda};
-
 Attributes PatchAttributes(int64_t channels, int64_t size, int64_t patch, DType dtype) {
   return Attributes()
       .Set("channels", channels)
@@ -27,7 +25,7 @@ TEST(ImagePatches, AreReadRowByRowWithChannelsOutermost) {
   Values pixels(32);
   std::iota(pixels.begin(), pixels.end(), 0);
   EXPECT_EQ(spec.outputs[0], (TensorType{DType::kFloat32, {4, 8}}));
-  for (const KernelKind kind : kAll) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_EQ(RunKernel(spec, {pixels}, {.kind = kind})[0],
               (Values{0, 1, 4,  5,  16, 17, 20, 21, 2,  3,  6,  7,  18, 19, 22, 23,
                       8, 9, 12, 13, 24, 25, 28, 29, 10, 11, 14, 15, 26, 27, 30, 31}));
@@ -49,7 +47,7 @@ TEST(ImagePatches, FastHasTheBitsOfTheReference) {
 TEST(PrependRow, AddsTheTableToRowAndSequence) {
   const DType f = DType::kFloat32;
   const KernelSpec spec = MakeSpec("prepend_row", {{f, {4, 1}}, {f, {1, 1}}, {f, {3, 1}}});
-  for (const KernelKind kind : kAll) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_EQ(RunKernel(spec, {{1, 2, 3, 4}, {10}, {100, 200, 300}}, {.kind = kind})[0],
               (Values{110, 201, 302, 110, 203, 304}));
   }
@@ -57,7 +55,7 @@ TEST(PrependRow, AddsTheTableToRowAndSequence) {
 
 TEST(PrependRow, GradientsSumOverSequences) {
   const KernelSpec spec = MakeSpec("prepend_row_gradient", {{DType::kFloat32, {6, 1}}}, Length(3));
-  for (const KernelKind kind : kAll) {
+  for (const KernelKind kind : kKernelKinds) {
     const KernelRun run = {.kind = kind, .accumulate = 0b110, .before = {{0, 0, 0, 0}, {100}, {100, 100, 100}}};
     const std::vector<Values> added = RunKernel(spec, {{1, 2, 3, 40, 50, 60}}, run);
     EXPECT_EQ(added[0], (Values{2, 3, 50, 60}));
@@ -97,7 +95,7 @@ TEST(PrependRow, FastHasTheBitsOfTheReference) {
 TEST(FirstRow, TakesTheFirstOfEachSequence) {
   const KernelSpec spec = MakeSpec("first_row", {{DType::kFloat32, {6, 2}}}, Length(3));
   const KernelSpec gradient = MakeSpec("first_row_gradient", {{DType::kFloat32, {2, 2}}}, Length(3));
-  for (const KernelKind kind : kAll) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_EQ(RunKernel(spec, {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}, {.kind = kind})[0], (Values{1, 2, 7, 8}));
     EXPECT_EQ(RunKernel(gradient, {{1, 2, 7, 8}}, {.kind = kind})[0], (Values{1, 2, 0, 0, 0, 0, 7, 8, 0, 0, 0, 0}));
   }

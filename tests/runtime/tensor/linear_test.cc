@@ -26,7 +26,7 @@ Values StoredValues(int64_t count, uint64_t seed, DType dtype) {
 
 TEST(LinearTest, WeightOfGpt2IsStoredInOut) {
   const KernelSpec spec = MakeSpec("linear", {{DType::kFloat32, {1, 2}}, {DType::kFloat32, {2, 2}}}, Transposed(0));
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_EQ(RunKernel(spec, {{1, 0}, {0, 1, 0, 0}}, {.kind = kind})[0], (Values{0, 1}));
   }
 }
@@ -34,7 +34,7 @@ TEST(LinearTest, WeightOfGpt2IsStoredInOut) {
 TEST(LinearTest, TransposedWeightIsStoredOutIn) {
   const KernelSpec spec =
       MakeSpec("linear", {{DType::kFloat32, {1, 2}}, {DType::kFloat32, {3, 2}}, {DType::kFloat32, {3}}}, Transposed(1));
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_EQ(RunKernel(spec, {{1, 10}, {1, 2, 3, 4, 5, 6}, {100, 200, 300}}, {.kind = kind})[0],
               (Values{121, 243, 365}));
   }

@@ -24,7 +24,7 @@ TEST(LayerNorm, IsItsFormula) {
 }
 
 TEST(LayerNorm, OfEqualElementsIsTheBias) {
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     const TensorType row{DType::kFloat32, {3}};
     const std::vector<Values> out =
         RunKernel(MakeSpec("layer_norm", {{DType::kFloat32, {1, 3}}, row, row}, kAttributes),
@@ -80,7 +80,7 @@ TEST(LayerNorm, FastAgreesWithReference) {
 
 TEST(AddLayerNorm, HasTheBitsOfAddThenLayerNorm) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+    for (const KernelKind kind : kKernelKinds) {
       const TensorType x{dtype, {5, 67}};
       const TensorType row{dtype, {67}};
       const Values a = RandomValues(5 * 67, 1);

@@ -25,7 +25,7 @@ TEST(RmsNorm, IsItsFormula) {
 }
 
 TEST(RmsNorm, OfZerosIsZero) {
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     const auto out = RunKernel(MakeSpec("rms_norm", {{DType::kFloat32, {1, 3}}, {DType::kFloat32, {3}}}, kAttributes),
                                {{0, 0, 0}, {1, 2, 3}}, {.kind = kind});
     EXPECT_EQ(out[0], (Values{0, 0, 0}));
@@ -37,7 +37,7 @@ TEST(RmsNorm, OfZerosIsZero) {
 TEST(RmsNorm, RoundsTheNormalizedToBFloat16BeforeTheGain) {
   const double gain = 1.1015625;
   const TensorType x{DType::kBFloat16, {1, 1}};
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     int differ = 0;
     for (int i = 64; i < 192; ++i) {
       const double value = i / 256.0;
@@ -80,7 +80,7 @@ TEST(RmsNorm, FastAgreesWithReference) {
 
 TEST(AddRmsNorm, HasTheBitsOfAddThenRmsNorm) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+    for (const KernelKind kind : kKernelKinds) {
       const TensorType x{dtype, {5, 67}};
       const TensorType row{dtype, {67}};
       const Values a = RandomValues(5 * 67, 1);

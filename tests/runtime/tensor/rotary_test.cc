@@ -28,7 +28,7 @@ Attributes Llama3(Attributes attributes) {
 
 // Head size 4: features 0 and 2 turn by the position, 1 and 3 by a hundredth of it.
 TEST(Rotary, TurnsTheHalvesOfAHeadTogether) {
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     const KernelSpec spec = MakeSpec("rotary", {{DType::kFloat32, {2, 8}}}, AttributesOf(2, 2));
     const Values y = RunKernel(spec, {{1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 0, 0, 0, 1, 0, 2}}, {.kind = kind})[0];
     const double c = std::cos(0.01);
@@ -40,7 +40,7 @@ TEST(Rotary, TurnsTheHalvesOfAHeadTogether) {
 TEST(Rotary, PositionsBeginAgainWithASequenceOrAreGiven) {
   const TensorType x{DType::kFloat32, {6, 2}};
   const Values ones(12, 1.0);
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     const auto expected = [](const std::vector<int>& positions) {
       Values y;
       for (const int p : positions) y.insert(y.end(), {std::cos(p) - std::sin(p), std::cos(p) + std::sin(p)});

@@ -39,7 +39,7 @@ TEST(SiluMultiply, ReachesItsLimits) {
   const Values gate = {kInfinity, -kInfinity, std::nan(""), 0.0, 1e-40, -1e-40, 1e30, -1e30, 3e38, -3e38, 120, -120};
   const TensorType type{DType::kFloat32, {1, static_cast<int64_t>(gate.size())}};
   const Values ones(gate.size(), 1.0);
-  for (const KernelKind kind : {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda}) {
+  for (const KernelKind kind : kKernelKinds) {
     const Values y = RunKernel(MakeSpec("silu_multiply", {type, type}), {gate, ones}, {.kind = kind})[0];
     const Values silu = {kInfinity, 0, std::nan(""), 0, 5e-41, -5e-41, 1e30, 0, 3e38, 0, 120, 0};
     ExpectClose(y, silu, {1e-6, 2e-45}, "silu");

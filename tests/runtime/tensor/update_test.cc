@@ -8,8 +8,6 @@
 namespace reprise::testing {
 namespace {
 
-constexpr KernelKind kKinds[] = {KernelKind::kReference, KernelKind::kCpu, KernelKind::kCuda};
-
 KernelSpec AdamW(int64_t count, double weight_decay, DType dtype = DType::kFloat32) {
   return MakeSpec(
       "adamw", {{dtype, {count}}},
@@ -19,7 +17,7 @@ KernelSpec AdamW(int64_t count, double weight_decay, DType dtype = DType::kFloat
 // After one step m / (1 - b1) is g and v / (1 - b2) is g^2: the step is the learning rate in the direction of the sign.
 TEST(AdamW, MovesByTheLearningRateAtFirst) {
   const Values g = {3, -0.25, 1e-3, 0, -700};
-  for (const KernelKind kind : kKinds) {
+  for (const KernelKind kind : kKernelKinds) {
     const std::vector<Values> out = RunKernel(
         AdamW(5, 0), {g},
         {.kind = kind, .step = {.learning_rate = 0.01}, .before = {Values(5, 1.0), Values(5, 0.0), Values(5, 0.0)}});
@@ -51,7 +49,7 @@ TEST(AdamW, FollowsAPlainLoopOverSteps) {
   for (const int64_t count : {1, 7, 33, 40001}) {
     const Values start = RandomValues(count, 1);
     const Values zero(start.size(), 0.0);
-    for (const KernelKind kind : kKinds) {
+    for (const KernelKind kind : kKernelKinds) {
       for (const int threads : {1, 2}) {
         AdamWState expected = {start, zero, zero};
         std::vector<Values> state = {start, zero, zero};
@@ -89,7 +87,7 @@ TEST(Sgd, IsItsFormula) {
     const Values p = RandomValues(count, 2);
     Values expected;
     for (size_t i = 0; i < g.size(); ++i) expected.push_back(p[i] - 0.1 * (g[i] * 0.5 + 0.01 * p[i]));
-    for (const KernelKind kind : kKinds) {
+    for (const KernelKind kind : kKernelKinds) {
       const KernelSpec spec = MakeSpec("sgd", {{DType::kFloat32, {count}}}, Attributes().Set("weight_decay", 0.01));
       const Values out = RunKernel(
           spec, {g},
@@ -105,7 +103,7 @@ TEST(SquaredSum, IsExactForIntegers) {
     double expected = 0;
     for (const double value : x) expected += value * value;  // below 2^53
     const KernelSpec spec = MakeSpec("squared_sum", {{DType::kFloat32, {count}}});
-    for (const KernelKind kind : kKinds) {
+    for (const KernelKind kind : kKernelKinds) {
       for (const int threads : {1, 2}) {
         EXPECT_EQ(RunKernel(spec, {x}, {.kind = kind, .threads = threads})[0][0], expected);
         EXPECT_EQ(RunKernel(spec, {x}, {.kind = kind, .threads = threads, .accumulate = 1, .before = {{3}}})[0][0],
@@ -131,7 +129,7 @@ TEST(Cast, RoundsTiesToEvenAndKeepsWhatIsSpecial) {
   const auto count = static_cast<int64_t>(x.size());
   const KernelSpec spec =
       MakeSpec("cast", {{DType::kFloat32, {count}}}, Attributes().Set("dtype", static_cast<int>(DType::kBFloat16)));
-  for (const KernelKind kind : kKinds) {
+  for (const KernelKind kind : kKernelKinds) {
     EXPECT_TRUE(SameBits(RunKernel(spec, {x}, {.kind = kind})[0], expected));
   }
 }
@@ -151,7 +149,7 @@ TEST(FillZero, FillsEveryElement) {
   for (const int64_t count : {1, 33, 300001}) {
     const KernelSpec spec =
         MakeSpec("fill_zero", {}, Attributes().Set("dtype", static_cast<int>(DType::kBFloat16)).Set("elements", count));
-    for (const KernelKind kind : kKinds) {
+    for (const KernelKind kind : kKernelKinds) {
       const Values zero(static_cast<size_t>(count), 0.0);
       EXPECT_TRUE(SameBits(RunKernel(spec, {}, {.kind = kind, .threads = 2})[0], zero));
     }
