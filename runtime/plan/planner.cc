@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,7 @@ struct Best {
   int64_t time_ns = INT64_MAX;  // of one micro-batch
   int64_t retained_bytes = 0;
   int64_t bound_ns = INT64_MAX;  // likewise
+  int64_t labels = 0;            // kept to find it
 };
 
 // The plans of one prefetch depth.
@@ -59,19 +61,25 @@ class DepthSearch {
  public:
   DepthSearch(const Profile& profile, const PlanLimits& limits, int prefetch)
       : limits_(limits), prefetch_(prefetch), trellis_(BuildTrellis(profile, limits, prefetch)), times_(trellis_) {
-    if (HostMayBind(trellis_, limits_.host_budget_bytes)) needs_ = LeastPeaks(trellis_, limits_.host_budget_bytes);
+    PeakNeeds needs = LeastPeaks(trellis_, limits_.host_budget_bytes);
+    smallest_ = SmallestPeak(trellis_, needs);
+    if (HostMayBind(trellis_, limits_.host_budget_bytes)) needs_ = std::move(needs);
   }
 
   // The smallest budget that some plan fits.
-  int64_t SmallestBudget() const {
-    return SmallestPeak(trellis_, needs_.empty() ? LeastPeaks(trellis_, limits_.host_budget_bytes) : needs_);
+  int64_t SmallestBudget() const { return smallest_; }
+
+  // What all plans of this depth that fit take at least.
+  LowerBound Bound(int64_t budget) {
+    if (!unlimited_) unlimited_.emplace(trellis_, times_, needs_.empty() ? -1 : limits_.host_budget_bytes);
+    return unlimited_->Within(std::min(budget, kNoBudget));
   }
 
   // Makes `best` better if some plan of this depth is. Walks with more and more labels, each pruned by the best plan so
-  // far, until nothing was dropped that could be as good, or there are as many as there may be.
-  void Improve(int64_t budget, Best* best) {
+  // far, until nothing was dropped that could be as good, or there are as many as there may be. `bound`: Bound(budget).
+  void Improve(int64_t budget, LowerBound bound, Best* best) {
+    if (bound.Excludes(best->time_ns)) return;
     budget_ = std::min(budget, kNoBudget);
-    LowerBound bound(trellis_, times_, budget_, needs_.empty() ? -1 : limits_.host_budget_bytes);
     const int64_t most = std::max<int64_t>(limits_.most_labels / (trellis_.layers() + 1), 1);
     if (Roughly(std::min(kFewLabels, most), &bound, best)) return;
     for (int64_t labels = std::min(kFewLabels * kGrowth, most);; labels = std::min(labels * kGrowth, most)) {
@@ -116,16 +124,22 @@ class DepthSearch {
                             .slowest_ns = best->time_ns,
                             .labels_a_cut = labels};
     WalkResult result = LabelWalk(trellis_, times_, bound, needs_.empty() ? nullptr : &needs_, limits).Run();
+    best->labels += result.labels;
     Take(result, best);
     return result;
   }
 
+  // Depths come in any order; of plans of two that are as good as each other that of the smaller one is wanted. Of
+  // those of one depth the later walk's is, which has seen more.
+  bool Better(const WalkResult& result, const Best& best) const {
+    if (result.time_ns != best.time_ns) return result.time_ns < best.time_ns;
+    if (best.plan->prefetch == prefetch_) return true;
+    return std::tie(result.retained_bytes, prefetch_) < std::tie(best.retained_bytes, best.plan->prefetch);
+  }
+
   void Take(const WalkResult& result, Best* best) const {
     if (!result.found()) return;
-    const bool better = result.time_ns < best->time_ns ||
-                        (result.time_ns == best->time_ns &&
-                         (result.retained_bytes < best->retained_bytes || best->plan->prefetch == prefetch_));
-    if (best->plan && !better) return;
+    if (best->plan && !Better(result, *best)) return;
     best->plan = PlanOf(trellis_, result.path);
     best->plan->prefetch = prefetch_;
     best->time_ns = result.time_ns;
@@ -138,6 +152,8 @@ class DepthSearch {
   const Trellis trellis_;
   const MoveTimes times_;
   PeakNeeds needs_;  // where the host's memory could run out
+  int64_t smallest_ = 0;
+  std::optional<LowerBound> unlimited_;  // made once, for all budgets
 };
 
 // A chain without layers leaves nothing to choose.
@@ -179,11 +195,12 @@ class Planner::Search {
     if (budget < 0) return absl::InvalidArgumentError("planner: budgets must not be negative");
     Best best;
     if (depths_.empty()) best.plan = PlanWithoutLayers(limits_);
-    for (const auto& depth : depths_) depth->Improve(budget, &best);
+    ImproveAll(budget, &best);
     if (!best.plan) return DoesNotFit(budget, SmallestBudget());
     Solution solution;
     ASSIGN_OR_RETURN(solution.cost, CostOf(profile_, *best.plan));
     solution.plan = *std::move(best.plan);
+    solution.labels = best.labels;
     if (depths_.empty()) {
       if (solution.cost.peak_bytes > budget) return DoesNotFit(budget, solution.cost.peak_bytes);
       solution.bound_ns = solution.cost.time_ns;
@@ -198,6 +215,17 @@ class Planner::Search {
   }
 
  private:
+  // The most promising depth first: the others are then seldom searched, only bounded.
+  void ImproveAll(int64_t budget, Best* best) {
+    std::vector<std::pair<DepthSearch*, LowerBound>> bounded;
+    for (const auto& depth : depths_) {
+      if (depth->SmallestBudget() <= budget) bounded.emplace_back(depth.get(), depth->Bound(budget));
+    }
+    std::stable_sort(bounded.begin(), bounded.end(),
+                     [](const auto& a, const auto& b) { return a.second.OfAll() < b.second.OfAll(); });
+    for (auto& [depth, bound] : bounded) depth->Improve(budget, std::move(bound), best);
+  }
+
   int64_t StepTime(int64_t micro_batch_ns) const { return profile_.accumulation * micro_batch_ns + profile_.update_ns; }
 
   const Profile& profile_;

@@ -34,6 +34,7 @@ struct Solution {
   Plan plan;
   PlanCost cost;
   int64_t bound_ns = 0;  // no plan of the class that fits is faster
+  int64_t labels = 0;    // partial plans that were kept to find it: what the time of the search grows with
   bool exact() const { return bound_ns == cost.time_ns; }
 };
 

@@ -1,15 +1,11 @@
 #include "runtime/plan/search/label_walk.h"
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 #include <utility>
 
 namespace reprise {
 namespace {
-
-// A bound that was added up in doubles, so that rounding cannot have raised it.
-int64_t RoundUpSafely(double bound) { return static_cast<int64_t>(std::ceil(bound - 0.25 - 1e-12 * std::fabs(bound))); }
 
 // What a move does to a path's times, once they are asked for.
 class Stretch {

@@ -1,10 +1,13 @@
 #include "runtime/plan/search/lower_bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 namespace reprise {
+
+int64_t RoundUpSafely(double bound) { return static_cast<int64_t>(std::ceil(bound - 0.25 - 1e-12 * std::fabs(bound))); }
 
 int64_t JoinAtHead(const LagMatrix& head, const TimeLayout& forward, const TimeLayout& backward,
                    const RelativeTimes& times) {
@@ -17,9 +20,8 @@ int64_t JoinAtHead(const LagMatrix& head, const TimeLayout& forward, const TimeL
   return latest;
 }
 
-LowerBound::LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t memory_budget_bytes,
-                       int64_t host_budget_bytes)
-    : trellis_(&trellis), times_(&times), budget_(memory_budget_bytes), host_budget_(host_budget_bytes) {
+LowerBound::LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t host_budget_bytes)
+    : trellis_(&trellis), times_(&times), host_budget_(host_budget_bytes) {
   floors_.resize(trellis.states.size());
   least_bytes_.resize(trellis.states.size());
   for (int32_t cut = 0; cut <= trellis.layers(); ++cut) {
@@ -37,8 +39,17 @@ LowerBound::LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t m
     int64_t& least = least_bytes_[static_cast<size_t>(move.to_cut)][static_cast<size_t>(move.to_state)];
     if (below != INT64_MAX) least = std::min(least, below + move.retained_bytes);
   }
-  Refine(floors_);
+  Refer(floors_);
 }
+
+LowerBound LowerBound::Within(int64_t memory_budget_bytes) const {
+  LowerBound bound = *this;
+  bound.budget_ = memory_budget_bytes;
+  bound.BuildAtBestPrice();
+  return bound;
+}
+
+bool LowerBound::Excludes(int64_t time_ns) const { return std::isinf(of_all_) || RoundUpSafely(of_all_) > time_ns; }
 
 int64_t LowerBound::Correction(int32_t cut, int32_t state, const RelativeTimes& times) const {
   const RelativeTimes& reference = At(references_, cut, state);
@@ -99,9 +110,17 @@ int64_t LowerBound::End(int32_t state) const {
 }
 
 void LowerBound::Refine(References references) {
+  Refer(std::move(references));
+  BuildAtBestPrice();
+}
+
+void LowerBound::Refer(References references) {
   references_ = std::move(references);
   at_least_.resize(trellis_->moves.size());
   for (size_t i = 0; i < at_least_.size(); ++i) at_least_[i] = LeastExcess(trellis_->moves[i]);
+}
+
+void LowerBound::BuildAtBestPrice() {
   Build();
   if (host_budget_ >= 0) SearchHostPrice();
 }

@@ -23,10 +23,17 @@ struct RelativeTimes {
   Times backward = {};
 };
 
+// A bound that was added up in doubles as a whole number, such that rounding cannot have raised it.
+int64_t RoundUpSafely(double bound);
+
 class LowerBound {
  public:
-  // `host_budget_bytes`: -1 where the host's memory cannot run out.
-  LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t memory_budget_bytes, int64_t host_budget_bytes);
+  // `host_budget_bytes`: -1 where the host's memory cannot run out. Without a budget of the device's memory it only
+  // knows what does not depend on that; ask what Within gives.
+  LowerBound(const Trellis& trellis, const MoveTimes& times, int64_t host_budget_bytes);
+
+  // The bound for this budget, with the references at hand.
+  LowerBound Within(int64_t memory_budget_bytes) const;
 
   // By cut and state. Sets the bound from them.
   using References = std::vector<std::vector<RelativeTimes>>;
@@ -36,8 +43,10 @@ class LowerBound {
   // Least relative times: any path's are at least these, and raising them up to there changes no path's time.
   const RelativeTimes& floor(int32_t cut, int32_t state) const { return At(floors_, cut, state); }
 
-  // Of every plan that fits, in ns.
+  // Of every plan that fits, in ns; infinite: none does.
   double OfAll() const { return of_all_; }
+  // Whether no plan that fits is as fast as that.
+  bool Excludes(int64_t time_ns) const;
   // Of the layers above the cut, in ns, where those below retain `bytes`; empty: nothing above fits.
   const ConvexFunction& ToGo(int32_t cut, int32_t state) const { return At(to_go_, cut, state); }
   // What a move adds at least to what its vectors exceed the references by.
@@ -58,13 +67,15 @@ class LowerBound {
     return table[static_cast<size_t>(cut)][static_cast<size_t>(state)];
   }
   int64_t LeastExcess(const Move& move) const;
+  void Refer(References references);
+  void BuildAtBestPrice();
   void Build();
   void BuildAt(double host_price);
   void SearchHostPrice();
 
   const Trellis* trellis_;
   const MoveTimes* times_;
-  int64_t budget_;
+  int64_t budget_ = 0;
   int64_t host_budget_;
   double host_price_ = 0;  // ns a byte
   References references_;
