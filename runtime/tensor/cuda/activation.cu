@@ -69,14 +69,14 @@ REPRISE_KERNEL void GeluGradient(const T* x, const T* dg, T* dx, int64_t element
 template <typename Form, typename T, int N>
 REPRISE_KERNEL void BiasGelu(const T* h, const T* bias, T* g, int64_t width) {
   const int64_t first = BlockX() * width;
-  for (int64_t c = int64_t{N} * Thread(); c < width; c += int64_t{N} * Threads()) {
+  ForEachPack<N>(width, [&](int64_t c) {
     Pack<T, N> pack = LoadPack<N>(h + first + c);
     const Pack<T, N> added = LoadPack<N>(bias + c);
     for (int k = 0; k < N; ++k) {
       pack.values[k] = Rounded<T>(Form::Of(Widened(pack.values[k]) + Widened(added.values[k])).value);
     }
     StorePack(pack, g + first + c);
-  }
+  });
 }
 
 template <typename T>

@@ -267,7 +267,7 @@ KernelOr WithHeadSize(const KernelSpec& spec, int64_t size, const Function& func
                                                  size, ", only up to ", kMostHeadSize));
   }
   const auto with_type = [&](auto kSize) {
-    return ComputeType(spec) == DType::kBFloat16 ? function(BFloat16{}, kSize) : function(float{}, kSize);
+    return WithElementType(spec, [&](auto type) { return function(type, kSize); });
   };
   if (size <= 32) return with_type(std::integral_constant<int, 32>{});
   if (size <= 64) return with_type(std::integral_constant<int, 64>{});

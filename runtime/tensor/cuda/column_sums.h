@@ -5,6 +5,8 @@
 //   Launch(sums.shape(), MyPartialSums, sums, ..., partials);     // thread (sums.Column(), chunk BlockY()) writes
 //                                                                 // partials[BlockY() * columns + column]
 //   sums.Combine(partials, result, accumulate);
+//
+// Where what is summed stands in memory, Sum starts both.
 #ifndef REPRISE_RUNTIME_TENSOR_CUDA_COLUMN_SUMS_H_
 #define REPRISE_RUNTIME_TENSOR_CUDA_COLUMN_SUMS_H_
 
@@ -38,11 +40,32 @@ struct ColumnSums {
   // Starts: result[c] = sum, or result[c] + sum.
   void Combine(const float* partials, float* result, bool accumulate) const;
 
+  // Starts: result[c] = the sum of x[row * stride + c], or result[c] + it.
+  template <typename T>
+  void Sum(const T* x, int64_t stride, float* partials, float* result, bool accumulate) const;
+
   int64_t rows;
   int64_t columns;
   int64_t chunk_rows;
   int64_t chunks;
 };
+
+template <typename T>
+REPRISE_KERNEL void PartialSums(ColumnSums sums, const T* x, int64_t stride, float* partials) {
+  const int64_t c = ThisItem();
+  if (c >= sums.columns) return;
+  float sum = 0;
+  for (int64_t row = sums.FirstRow(BlockY()); row < sums.FirstRow(BlockY() + 1); ++row) {
+    sum += Widened(x[row * stride + c]);
+  }
+  partials[BlockY() * sums.columns + c] = sum;
+}
+
+template <typename T>
+void ColumnSums::Sum(const T* x, int64_t stride, float* partials, float* result, bool accumulate) const {
+  Launch(shape(), PartialSums<T>, *this, x, stride, partials);
+  Combine(partials, result, accumulate);
+}
 
 }  // namespace reprise::cuda
 

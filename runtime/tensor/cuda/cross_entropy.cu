@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "runtime/tensor/cuda/block_sum.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr int32_t kNotCounted = -100;
 constexpr int kRowThreads = 512;
+constexpr int64_t kAlignment = 256;  // of parts of the scratch
 
 template <typename T>
 struct RowTask {
@@ -129,25 +131,12 @@ REPRISE_KERNEL void SumLosses(const double* losses, int64_t rows, double* loss, 
   if (Thread() == 0) Put(*loss, sum, accumulate);
 }
 
-template <typename T>
-REPRISE_KERNEL void BiasPartials(ColumnSums sums, const T* dlogits, int64_t stride, float* partials) {
-  const int64_t c = ThisItem();
-  if (c >= sums.columns) return;
-  float sum = 0;
-  for (int64_t row = sums.FirstRow(BlockY()); row < sums.FirstRow(BlockY() + 1); ++row) {
-    sum += Widened(dlogits[row * stride + c]);
-  }
-  partials[BlockY() * sums.columns + c] = sum;
-}
-
 // Logits of about 256 MiB, in 512 to 4096 rows: each product of a chunk reads all of w, or reads and writes all of dw.
 int64_t ChunkRows(int64_t rows, int64_t vocabulary) {
   const int64_t most = std::clamp<int64_t>((int64_t{256} << 20) / (4 * vocabulary), 512, 4096);
   const int64_t chunks = (rows + most - 1) / most;
-  return std::min(rows, ((rows + chunks - 1) / chunks + 15) / 16 * 16);
+  return std::min(rows, RoundUp((rows + chunks - 1) / chunks, 16));
 }
-
-int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // The products of a chunk of `rows` rows.
 struct ChunkProducts {
@@ -195,13 +184,13 @@ class LinearCrossEntropy : public Kernel {
         has_bias_(spec.inputs.size() > 3),
         whole_(std::move(whole)),
         rest_(std::move(rest)),
-        logits_bytes_(Aligned(chunk * vocabulary_ * 4)),
-        losses_bytes_(Aligned(rows_ * 8)) {
+        logits_bytes_(RoundUp(chunk * vocabulary_ * 4, kAlignment)),
+        losses_bytes_(RoundUp(rows_ * 8, kAlignment)) {
     if (!has_bias_ || !gradients_) return;
     const int64_t rest_rows = rows_ % chunk_;
     partials_bytes_ = ColumnSums(chunk_, vocabulary_).scratch_bytes();
     if (rest_rows != 0) partials_bytes_ = std::max(partials_bytes_, ColumnSums(rest_rows, vocabulary_).scratch_bytes());
-    partials_bytes_ = Aligned(partials_bytes_);
+    partials_bytes_ = RoundUp(partials_bytes_, kAlignment);
   }
 
   int64_t scratch_bytes() const override {
@@ -255,8 +244,7 @@ class LinearCrossEntropy : public Kernel {
       const ColumnSums sums(rows, vocabulary_);
       auto* to = reinterpret_cast<float*>(partials);
       constexpr int64_t kPerFloat = static_cast<int64_t>(sizeof(float) / sizeof(T));
-      Launch(sums.shape(), BiasPartials<T>, sums, reinterpret_cast<const T*>(logits), kPerFloat * vocabulary_, to);
-      sums.Combine(to, dbias, adds(3));
+      sums.Sum(reinterpret_cast<const T*>(logits), kPerFloat * vocabulary_, to, dbias, adds(3));
     }
   }
 

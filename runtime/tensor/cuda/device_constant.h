@@ -8,55 +8,36 @@
 #define REPRISE_RUNTIME_TENSOR_CUDA_DEVICE_CONSTANT_H_
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <new>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-
-#ifdef __CUDACC__
-#include <cuda_runtime.h>
-#endif
+#include "base/status_macros.h"
+#include "device/cuda/handles.h"
 
 namespace reprise::cuda {
 
-#ifdef __CUDACC__
-
 template <typename T>
 absl::StatusOr<std::shared_ptr<const T>> MakeDeviceConstant(absl::Span<const T> values) {
-  const size_t bytes = std::max<size_t>(values.size() * sizeof(T), 1);
-  void* place = nullptr;
-  cudaError_t error = cudaMalloc(&place, bytes);
+  const size_t bytes = values.size() * sizeof(T);
+  auto memory = std::make_shared<DeviceMemory>();
+  const cudaError_t error = cudaMalloc(memory->place(), std::max<size_t>(bytes, 1));
   if (error != cudaSuccess) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cudaMalloc of ", bytes, " bytes for constants of a kernel: ", cudaGetErrorString(error)));
   }
-  std::shared_ptr<const T> constant(static_cast<const T*>(place), [place](const T*) { cudaFree(place); });
-  error = cudaMemcpy(place, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice);
-  // A copy from pageable memory may still be on its way, and the streams of a device do not wait for the default one.
-  if (error == cudaSuccess) error = cudaStreamSynchronize(nullptr);
-  if (error != cudaSuccess) {
-    return absl::InternalError(absl::StrCat("copying constants of a kernel: ", cudaGetErrorString(error)));
+  if (bytes > 0) {
+    RETURN_IF_ERROR(Call(cudaMemcpy(memory->get(), values.data(), bytes, cudaMemcpyHostToDevice),
+                         "copy the constants of a kernel"));
   }
-  return constant;
+  // A copy from pageable memory may still be on its way, and the streams of a device do not wait for the default one.
+  RETURN_IF_ERROR(Call(cudaStreamSynchronize(nullptr), "copy the constants of a kernel"));
+  const auto* first = static_cast<const T*>(memory->get());
+  return std::shared_ptr<const T>(std::move(memory), first);
 }
-
-#else
-
-template <typename T>
-absl::StatusOr<std::shared_ptr<const T>> MakeDeviceConstant(absl::Span<const T> values) {
-  constexpr std::align_val_t kAlignment{256};
-  void* place = ::operator new(std::max<size_t>(values.size() * sizeof(T), 1), kAlignment);
-  if (!values.empty()) std::memcpy(place, values.data(), values.size() * sizeof(T));
-  return std::shared_ptr<const T>(static_cast<const T*>(place), [](const T* constant) {
-    ::operator delete (const_cast<T*>(constant), std::align_val_t{256});
-  });
-}
-
-#endif
 
 }  // namespace reprise::cuda
 

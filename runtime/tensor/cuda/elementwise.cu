@@ -29,23 +29,12 @@ REPRISE_KERNEL void Scale(const T* x, T* y, int64_t elements, float factor) {
 template <typename T, int N>
 REPRISE_KERNEL void AddBias(const T* h, const T* bias, T* y, int64_t width) {
   const int64_t first = BlockX() * width;
-  for (int64_t c = int64_t{N} * Thread(); c < width; c += int64_t{N} * Threads()) {
+  ForEachPack<N>(width, [&](int64_t c) {
     Pack<T, N> pack = LoadPack<N>(h + first + c);
     const Pack<T, N> added = LoadPack<N>(bias + c);
     for (int k = 0; k < N; ++k) pack.values[k] = Rounded<T>(Widened(pack.values[k]) + Widened(added.values[k]));
     StorePack(pack, y + first + c);
-  }
-}
-
-template <typename T>
-REPRISE_KERNEL void BiasPartials(ColumnSums sums, const T* dy, float* partials) {
-  const int64_t c = ThisItem();
-  if (c >= sums.columns) return;
-  float sum = 0;
-  for (int64_t row = sums.FirstRow(BlockY()); row < sums.FirstRow(BlockY() + 1); ++row) {
-    sum += Widened(dy[row * sums.columns + c]);
-  }
-  partials[BlockY() * sums.columns + c] = sum;
+  });
 }
 
 // Every type has elements of whole such words.
@@ -99,8 +88,7 @@ KernelOr MakeBiasGradient(const KernelSpec& spec, const KernelOptions& /*options
       auto* db = Output<float>(arguments, 0);
       if (db == nullptr) return;
       auto* partials = reinterpret_cast<float*>(arguments.scratch);
-      Launch(sums.shape(), BiasPartials<T>, sums, Input<T>(arguments, 0), partials);
-      sums.Combine(partials, db, Accumulates(arguments, 0));
+      sums.Sum(Input<T>(arguments, 0), sums.columns, partials, db, Accumulates(arguments, 0));
     };
     return MakeCudaKernel(spec, run, sums.scratch_bytes());
   });

@@ -24,14 +24,14 @@ REPRISE_KERNEL void EmbedRow(EmbeddingTask<T> task) {
   const int64_t row = BlockX();
   const int64_t token = task.tokens[row];
   const int64_t position = task.positions == nullptr ? row % task.length : task.positions[row];
-  for (int64_t c = int64_t{N} * Thread(); c < task.width; c += int64_t{N} * Threads()) {
+  ForEachPack<N>(task.width, [&](int64_t c) {
     Pack<T, N> x = LoadPack<N>(task.token_table + token * task.width + c);
     if (task.position_table != nullptr) {
       const Pack<T, N> added = LoadPack<N>(task.position_table + position * task.width + c);
       for (int k = 0; k < N; ++k) x.values[k] = Rounded<T>(Widened(x.values[k]) + Widened(added.values[k]));
     }
     StorePack(x, task.x + row * task.width + c);
-  }
+  });
 }
 
 // The rows of the batch that belong to each row of a table: listed, or for counted positions every `length`-th.
@@ -88,7 +88,7 @@ template <typename T, int N>
 REPRISE_KERNEL void SumRows(RowLists lists, const T* dx, float* table, int64_t width, bool accumulate) {
   const int64_t id = BlockX();
   const int64_t count = lists.Count(id);
-  for (int64_t c = int64_t{N} * Thread(); c < width; c += int64_t{N} * Threads()) {
+  ForEachPack<N>(width, [&](int64_t c) {
     Pack<float, N> sums = {};
     for (int64_t k = 0; k < count; ++k) {
       const Pack<T, N> added = LoadPack<N>(dx + lists.Row(id, k) * width + c);
@@ -100,7 +100,7 @@ REPRISE_KERNEL void SumRows(RowLists lists, const T* dx, float* table, int64_t w
       for (int i = 0; i < N; ++i) sums.values[i] = before.values[i] + sums.values[i];
     }
     StorePack(sums, place);
-  }
+  });
 }
 
 // Starts what fills `lists` from the ids of all rows.

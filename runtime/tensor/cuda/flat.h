@@ -62,12 +62,6 @@ REPRISE_ON_DEVICE void StoreFlat(const Pack<T, N>& pack, T* x, int64_t i, int64_
   i + N <= elements ? StorePack(pack, x + i) : StorePart(pack, x + i, elements - i);
 }
 
-// Calls function(T{}) for the element type of `spec`.
-template <typename Function>
-auto WithElementType(const KernelSpec& spec, Function function) {
-  return ComputeType(spec) == DType::kBFloat16 ? function(BFloat16{}) : function(float{});
-}
-
 }  // namespace reprise::cuda
 
 #endif  // REPRISE_RUNTIME_TENSOR_CUDA_FLAT_H_

@@ -6,12 +6,6 @@
 namespace reprise::cuda {
 namespace {
 
-// `width` elements of a row, shared out over the threads of a block: function(first element of a pack).
-template <int N, typename Function>
-REPRISE_ON_DEVICE void ForEachPack(int64_t width, const Function& function) {
-  for (int64_t c = int64_t{N} * Thread(); c < width; c += int64_t{N} * Threads()) function(c);
-}
-
 // Elements of a patch lie in the order channel, y, x; N divides a side.
 template <typename T, int N>
 REPRISE_KERNEL void GatherPatch(ImageShape shape, const float* pixels, T* patches) {

@@ -4,6 +4,7 @@
 #include "runtime/tensor/cuda/block_sum.h"
 #include "runtime/tensor/cuda/column_sums.h"
 #include "runtime/tensor/cuda/cuda_kernel.h"
+#include "runtime/tensor/cuda/norm_row.h"
 #include "runtime/tensor/cuda/pack.h"
 
 namespace reprise::cuda {
@@ -11,8 +12,7 @@ namespace {
 
 template <typename T>
 struct ForwardTask {
-  const T* x;
-  const T* residual;  // or null
+  NormInput<T> input;
   const T* gain;
   const T* bias;
   T* sum;       // with a residual: x + residual, or null
@@ -23,37 +23,27 @@ struct ForwardTask {
   float epsilon;
 };
 
-// x, or x + residual as it is stored.
-template <int N, typename T>
-REPRISE_ON_DEVICE Pack<T, N> LoadSum(const ForwardTask<T>& task, int64_t i) {
-  Pack<T, N> x = LoadPack<N>(task.x + i);
-  if (task.residual == nullptr) return x;
-  const Pack<T, N> residual = LoadPack<N>(task.residual + i);
-  for (int k = 0; k < N; ++k) x.values[k] = Rounded<T>(Widened(x.values[k]) + Widened(residual.values[k]));
-  return x;
-}
-
 template <typename T, int N>
 REPRISE_ON_DEVICE float MeanOfRow(const ForwardTask<T>& task, int64_t first) {
   float sum = 0;
-  for (int64_t c = int64_t{N} * Thread(); c < task.width; c += int64_t{N} * Threads()) {
-    const Pack<T, N> x = LoadSum<N>(task, first + c);
+  ForEachPack<N>(task.width, [&](int64_t c) {
+    const Pack<T, N> x = task.input.template Load<N>(first + c);
     for (const T& value : x.values) sum += Widened(value);
     if (task.sum != nullptr) StorePack(x, task.sum + first + c);
-  }
+  });
   return BlockSum(sum) / static_cast<float>(task.width);
 }
 
 template <typename T, int N>
 REPRISE_ON_DEVICE float VarianceOfRow(const ForwardTask<T>& task, int64_t first, float mean) {
   float squares = 0;
-  for (int64_t c = int64_t{N} * Thread(); c < task.width; c += int64_t{N} * Threads()) {
-    const Pack<T, N> x = LoadSum<N>(task, first + c);
+  ForEachPack<N>(task.width, [&](int64_t c) {
+    const Pack<T, N> x = task.input.template Load<N>(first + c);
     for (const T& value : x.values) {
       const float centred = Widened(value) - mean;
       squares = std::fma(centred, centred, squares);
     }
-  }
+  });
   return BlockSum(squares) / static_cast<float>(task.width);
 }
 
@@ -65,8 +55,8 @@ REPRISE_KERNEL void NormalizeRow(ForwardTask<T> task) {
   if (task.mean != nullptr && Thread() == 0) task.mean[BlockX()] = mean;
   if (task.rstd != nullptr && Thread() == 0) task.rstd[BlockX()] = rstd;
   if (task.y == nullptr) return;
-  for (int64_t c = int64_t{N} * Thread(); c < task.width; c += int64_t{N} * Threads()) {
-    Pack<T, N> y = LoadSum<N>(task, first + c);
+  ForEachPack<N>(task.width, [&](int64_t c) {
+    Pack<T, N> y = task.input.template Load<N>(first + c);
     const Pack<T, N> gain = LoadPack<N>(task.gain + c);
     const Pack<T, N> bias = LoadPack<N>(task.bias + c);
     for (int k = 0; k < N; ++k) {
@@ -74,57 +64,34 @@ REPRISE_KERNEL void NormalizeRow(ForwardTask<T> task) {
       y.values[k] = Rounded<T>(normalized * Widened(gain.values[k]) + Widened(bias.values[k]));
     }
     StorePack(y, task.y + first + c);
-  }
+  });
 }
 
 template <typename T>
 struct GradientTask {
-  const T* x;
-  const T* gain;
+  NormGradient<T> row;
   const float* mean;
   const float* rstd;
-  const T* dy;
-  const T* residual;  // added to dx, or null
-  T* dx;
-  int64_t width;
 };
 
 // With xhat = (x - mean) rstd and g = dy gain: dx = rstd (g - mean(g) - xhat mean(g xhat)) [+ residual].
 template <typename T, int N>
 REPRISE_KERNEL void RowGradient(GradientTask<T> task) {
-  const int64_t first = BlockX() * task.width;
-  const int64_t stride = int64_t{N} * Threads();
+  const int64_t first = BlockX() * task.row.width;
   const float mean = task.mean[BlockX()];
   const float rstd = task.rstd[BlockX()];
   float sum = 0;
   float product_sum = 0;
-  for (int64_t c = int64_t{N} * Thread(); c < task.width; c += stride) {
-    const Pack<T, N> x = LoadPack<N>(task.x + first + c);
-    const Pack<T, N> dy = LoadPack<N>(task.dy + first + c);
-    const Pack<T, N> gain = LoadPack<N>(task.gain + c);
-    for (int k = 0; k < N; ++k) {
-      const float g = Widened(dy.values[k]) * Widened(gain.values[k]);
-      sum += g;
-      product_sum = std::fma(g, (Widened(x.values[k]) - mean) * rstd, product_sum);
-    }
-  }
-  const float mean_g = BlockSum(sum) / static_cast<float>(task.width);
-  const float mean_product = BlockSum(product_sum) / static_cast<float>(task.width);
-  for (int64_t c = int64_t{N} * Thread(); c < task.width; c += stride) {
-    const Pack<T, N> x = LoadPack<N>(task.x + first + c);
-    const Pack<T, N> dy = LoadPack<N>(task.dy + first + c);
-    const Pack<T, N> gain = LoadPack<N>(task.gain + c);
-    Pack<T, N> residual{};
-    if (task.residual != nullptr) residual = LoadPack<N>(task.residual + first + c);
-    Pack<T, N> dx;
-    for (int k = 0; k < N; ++k) {
-      const float g = Widened(dy.values[k]) * Widened(gain.values[k]);
-      const float normalized = (Widened(x.values[k]) - mean) * rstd;
-      const float value = (g - mean_g - normalized * mean_product) * rstd;
-      dx.values[k] = Rounded<T>(task.residual == nullptr ? value : value + Widened(residual.values[k]));
-    }
-    StorePack(dx, task.dx + first + c);
-  }
+  task.row.template ForEach<N>(first, [&](float x, float g) {
+    sum += g;
+    product_sum = std::fma(g, (x - mean) * rstd, product_sum);
+  });
+  const float mean_g = BlockSum(sum) / static_cast<float>(task.row.width);
+  const float mean_product = BlockSum(product_sum) / static_cast<float>(task.row.width);
+  task.row.template Store<N>(first, [&](float x, float g) {
+    const float normalized = (x - mean) * rstd;
+    return (g - mean_g - normalized * mean_product) * rstd;
+  });
 }
 
 // Of gain and bias together, which read the same; either may be null.
@@ -137,16 +104,12 @@ REPRISE_KERNEL void ParameterPartials(ColumnSums sums, GradientTask<T> task, flo
   float bias_sum = 0;
   for (int64_t row = sums.FirstRow(BlockY()); row < sums.FirstRow(BlockY() + 1); ++row) {
     const int64_t i = row * sums.columns + c;
-    const float g = Widened(task.dy[i]);
-    gain_sum = std::fma(g, (Widened(task.x[i]) - task.mean[row]) * task.rstd[row], gain_sum);
+    const float g = Widened(task.row.dy[i]);
+    gain_sum = std::fma(g, (Widened(task.row.x[i]) - task.mean[row]) * task.rstd[row], gain_sum);
     bias_sum += g;
   }
   if (gain_partials != nullptr) gain_partials[BlockY() * sums.columns + c] = gain_sum;
   if (bias_partials != nullptr) bias_partials[BlockY() * sums.columns + c] = bias_sum;
-}
-
-LaunchShape RowShape(int64_t rows, int64_t packs) {
-  return {.blocks = rows, .threads = ThreadsFor(packs), .shared_bytes = kBlockSumBytes};
 }
 
 // layer_norm and add_layer_norm
@@ -157,17 +120,17 @@ KernelOr MakeLayerNorm(const KernelSpec& spec, const KernelOptions& /*options*/)
   const auto epsilon = static_cast<float>(spec.attributes.Real("epsilon"));
   return WithPackSize(spec, width, [&]<typename T, typename N>(T /*type*/, N /*elements*/) {
     return MakeCudaKernel(spec, [=](const KernelArguments& arguments) {
-      const ForwardTask<T> task{.x = Input<T>(arguments, 0),
-                                .residual = added != 0 ? Input<T>(arguments, 1) : nullptr,
-                                .gain = Input<T>(arguments, 1 + added),
-                                .bias = Input<T>(arguments, 2 + added),
-                                .sum = added != 0 ? Output<T>(arguments, 0) : nullptr,
-                                .y = Output<T>(arguments, added),
-                                .mean = Output<float>(arguments, 1 + added),
-                                .rstd = Output<float>(arguments, 2 + added),
-                                .width = width,
-                                .epsilon = epsilon};
-      Launch(RowShape(rows, width / N::value), NormalizeRow<T, N::value>, task);
+      const ForwardTask<T> task{
+          .input = {.x = Input<T>(arguments, 0), .residual = added != 0 ? Input<T>(arguments, 1) : nullptr},
+          .gain = Input<T>(arguments, 1 + added),
+          .bias = Input<T>(arguments, 2 + added),
+          .sum = added != 0 ? Output<T>(arguments, 0) : nullptr,
+          .y = Output<T>(arguments, added),
+          .mean = Output<float>(arguments, 1 + added),
+          .rstd = Output<float>(arguments, 2 + added),
+          .width = width,
+          .epsilon = epsilon};
+      Launch(NormRowShape(rows, width / N::value), NormalizeRow<T, N::value>, task);
     });
   });
 }
@@ -192,15 +155,15 @@ KernelOr MakeLayerNormGradient(const KernelSpec& spec, const KernelOptions& /*op
   const bool has_residual = spec.inputs.size() > 5;
   return WithPackSize(spec, width, [&]<typename T, typename N>(T /*type*/, N /*elements*/) {
     const auto run = [=](const KernelArguments& arguments) {
-      const GradientTask<T> task{.x = Input<T>(arguments, 0),
-                                 .gain = Input<T>(arguments, 1),
+      const GradientTask<T> task{.row = {.x = Input<T>(arguments, 0),
+                                         .gain = Input<T>(arguments, 1),
+                                         .dy = Input<T>(arguments, 4),
+                                         .residual = has_residual ? Input<T>(arguments, 5) : nullptr,
+                                         .dx = Output<T>(arguments, 0),
+                                         .width = width},
                                  .mean = Input<float>(arguments, 2),
-                                 .rstd = Input<float>(arguments, 3),
-                                 .dy = Input<T>(arguments, 4),
-                                 .residual = has_residual ? Input<T>(arguments, 5) : nullptr,
-                                 .dx = Output<T>(arguments, 0),
-                                 .width = width};
-      if (task.dx != nullptr) Launch(RowShape(sums.rows, width / N::value), RowGradient<T, N::value>, task);
+                                 .rstd = Input<float>(arguments, 3)};
+      if (task.row.dx != nullptr) Launch(NormRowShape(sums.rows, width / N::value), RowGradient<T, N::value>, task);
       StartParameterGradients(sums, task, arguments);
     };
     return MakeCudaKernel(spec, run, 2 * sums.scratch_bytes());

@@ -37,17 +37,26 @@ REPRISE_ON_DEVICE void StorePack(const Pack<T, N>& pack, T* place) {
   *reinterpret_cast<Pack<T, N>*>(place) = pack;
 }
 
+// `width` elements of a row, shared out over the threads of a block: function(first element of a pack).
+template <int N, typename Function>
+REPRISE_ON_DEVICE void ForEachPack(int64_t width, const Function& function) {
+  for (int64_t c = int64_t{N} * Thread(); c < width; c += int64_t{N} * Threads()) function(c);
+}
+
+// Calls function(T{}) for the element type of `spec`.
+template <typename Function>
+auto WithElementType(const KernelSpec& spec, Function function) {
+  return ComputeType(spec) == DType::kBFloat16 ? function(BFloat16{}) : function(float{});
+}
+
 // Calls function(T{}, std::integral_constant<int, N>{}) for the element type of `spec` and packs that divide `width`.
 template <typename Function>
 auto WithPackSize(const KernelSpec& spec, int64_t width, Function function) {
-  if (ComputeType(spec) == DType::kBFloat16) {
-    constexpr int kElements = kPackBytes / static_cast<int>(sizeof(BFloat16));
-    return width % kElements == 0 ? function(BFloat16{}, std::integral_constant<int, kElements>{})
-                                  : function(BFloat16{}, std::integral_constant<int, 1>{});
-  }
-  constexpr int kElements = kPackBytes / static_cast<int>(sizeof(float));
-  return width % kElements == 0 ? function(float{}, std::integral_constant<int, kElements>{})
-                                : function(float{}, std::integral_constant<int, 1>{});
+  return WithElementType(spec, [&]<typename T>(T type) {
+    constexpr int kElements = kPackBytes / static_cast<int>(sizeof(T));
+    return width % kElements == 0 ? function(type, std::integral_constant<int, kElements>{})
+                                  : function(type, std::integral_constant<int, 1>{});
+  });
 }
 
 }  // namespace reprise::cuda
