@@ -1,7 +1,7 @@
 # The CUDA part, where nvcc is: libreprise_cuda.so, opened on demand, so that the program starts without CUDA's
 # libraries. Sources of CUDA end in .cu; the tests build them a second time for the CPU (tests/CMakeLists.txt).
 file(GLOB_RECURSE REPRISE_CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/device/*.cu
-     ${CMAKE_SOURCE_DIR}/runtime/*.cu)
+     ${CMAKE_SOURCE_DIR}/collectives/*.cu ${CMAKE_SOURCE_DIR}/offload/*.cu ${CMAKE_SOURCE_DIR}/runtime/*.cu)
 
 option(REPRISE_CUDA "Build the CUDA part where nvcc is found" ON)
 if(NOT REPRISE_CUDA OR REPRISE_SANITIZE)
