@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "device/completion.h"
 
 namespace reprise {
@@ -34,6 +35,12 @@ inline constexpr std::array<Stream, kStreamCount> kAllStreams = {Stream::kComput
                                                                  Stream::kOffload, Stream::kReload};
 const char* StreamName(Stream stream);  // "compute", "gather", ...
 
+// When a Work ran, in nanoseconds since the last ResetStatistics.
+struct WorkTimes {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;  // of a started completion too
+};
+
 // What a stream runs. `run` is called in the stream's turn; an error stops the device (see Synchronize). Where
 // `completion` is set, `run` only starts the work, and the stream goes on once `completion` is done: that is how a
 // collective keeps its stream waiting without keeping a core busy.
@@ -42,6 +49,8 @@ struct Work {
   Completion* completion = nullptr;
   // Called in the stream's turn after all of it went well, before what stands behind it. Optional.
   std::function<void()> done = nullptr;
+  const char* label = "";      // for messages: "backward of h.3"
+  WorkTimes* times = nullptr;  // filled in by the time Synchronize returns OK. Optional
 };
 
 // Seconds for which a stream stood still, since the last ResetStatistics, waiting for events of each other stream:
@@ -62,6 +71,16 @@ class Device {
   // Device memory: one block, taken and touched once by the factory, aligned to 4096 bytes. Owned by the device.
   virtual std::byte* arena() = 0;
   virtual int64_t arena_bytes() const = 0;
+
+  // More memory of the device, zeros at first, aligned to 256 bytes: a little, for what changes from step to step.
+  // Owned by the device, for as long as it lives. Not inside a step.
+  virtual absl::StatusOr<std::byte*> TakeMemory(int64_t bytes) = 0;
+
+  // Whether the host may read and write the device's memory itself, between steps. In any case it may by these two,
+  // which return when the bytes are there. Not inside a step.
+  virtual bool memory_is_of_host() const = 0;
+  virtual absl::Status CopyToDevice(std::byte* to, absl::Span<const std::byte> from) = 0;
+  virtual absl::Status CopyToHost(absl::Span<std::byte> to, const std::byte* from) = 0;
 
   // Grows the number of events to at least `count`. Not inside a step.
   virtual void ReserveEvents(int count) = 0;

@@ -20,10 +20,9 @@ absl::StatusOr<MachineTimes> Described(const std::string& name, const JobSetup& 
 }
 
 absl::StatusOr<MachineTimes> Measured(const TrainConfiguration& configuration, const JobSetup& setup, int ranks,
-                                      int threads) {
+                                      const MachineOptions& machine) {
   const std::vector<std::unique_ptr<Communicator>> alone = MakeLocalCommunicators(1, {});
   const TimesCache cache(PosixStorage(), CacheFolder(configuration.profile_cache));
-  const MachineOptions machine{.threads = threads, .deadline_seconds = configuration.deadline};
   ASSIGN_OR_RETURN(MachineTimes times,
                    CachedMachineTimes(cache, setup.source.model, setup.options, machine, ranks, *alone[0]));
   if (ranks > 1) {
@@ -61,8 +60,9 @@ absl::StatusOr<MachineTimes> EstimateForAnyPlan(const Hardware& hardware, const 
 
 absl::StatusOr<std::shared_ptr<const MachineTimes>> TimesForPlan(const TrainConfiguration& configuration,
                                                                  const PlanRequest& request, const JobSetup& setup,
-                                                                 int ranks, int threads, KernelSet& kernels) {
-  absl::StatusOr<MachineTimes> times = request.hardware.empty() ? Measured(configuration, setup, ranks, threads)
+                                                                 int ranks, const MachineOptions& machine,
+                                                                 KernelSet& kernels) {
+  absl::StatusOr<MachineTimes> times = request.hardware.empty() ? Measured(configuration, setup, ranks, machine)
                                                                 : Described(request.hardware, setup, ranks, kernels);
   RETURN_IF_ERROR(times.status());
   return std::make_shared<const MachineTimes>(*std::move(times));

@@ -1,6 +1,6 @@
 // The times of the machine that a plan is for: this one, measured (or known from the cache), or one that is described.
 //
-//   ASSIGN_OR_RETURN(setup.options.times, TimesForPlan(configuration, request, setup, ranks, threads, kernels));
+//   ASSIGN_OR_RETURN(setup.options.times, TimesForPlan(configuration, request, setup, ranks, machine, kernels));
 #ifndef REPRISE_LAUNCH_MACHINE_CHOICE_H_
 #define REPRISE_LAUNCH_MACHINE_CHOICE_H_
 
@@ -13,6 +13,7 @@
 #include "runtime/plan/hardware.h"
 #include "runtime/plan/machine_times.h"
 #include "runtime/tensor/kernel_set.h"
+#include "runtime/train/training_job.h"
 
 namespace reprise {
 
@@ -24,10 +25,11 @@ absl::StatusOr<MachineTimes> EstimateForAnyPlan(const Hardware& hardware, const 
                                                 KernelSet& kernels);
 
 // For `plan`, which is one process whatever the ranks it plans for. Without --hardware kernels and copies are measured
-// here, and collectives of several ranks are taken to run at the rate of a copy. `kernels` must be made for `threads`.
+// here, and collectives of several ranks are taken to run at the rate of a copy. `kernels` must be made for `machine`.
 absl::StatusOr<std::shared_ptr<const MachineTimes>> TimesForPlan(const TrainConfiguration& configuration,
                                                                  const PlanRequest& request, const JobSetup& setup,
-                                                                 int ranks, int threads, KernelSet& kernels);
+                                                                 int ranks, const MachineOptions& machine,
+                                                                 KernelSet& kernels);
 
 }  // namespace reprise
 

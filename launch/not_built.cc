@@ -19,7 +19,6 @@ absl::Status RefuseNotBuilt(const TrainConfiguration& c) {
       {c.offload_parameters, "--offload=parameters", "activations is"},
       {c.offload_optimizer, "--offload=optimizer", "activations is"},
       {!c.offload_file.empty(), "--offload_file", "offloaded bytes stay in memory"},
-      {c.device == "cuda", "--device=cuda", "cpu is"},
       {!c.snapshot_dir.empty(), "--snapshot_dir", "leave it out"},
       {c.snapshot_every > 0, "--snapshot_every", "leave it out"},
       {resumes, "--resume of a snapshot", "use none"},

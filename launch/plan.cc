@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "device/affinity.h"
+#include "launch/device_choice.h"
 #include "launch/exit_code.h"
 #include "launch/hardware_file.h"
 #include "launch/job_setup.h"
@@ -23,6 +24,7 @@
 #include "launch/profile_text.h"
 #include "runtime/plan/profile_json.h"
 #include "runtime/tensor/kernel_set.h"
+#include "runtime/train/training_job.h"
 
 namespace reprise {
 namespace {
@@ -127,7 +129,13 @@ absl::Status PlanModel(const TrainConfiguration& asked, const PlanRequest& reque
   // Scratch of some kernels depends on the number of threads.
   int threads = static_cast<int>(asked.threads);
   if (threads == 0) threads = request.hardware.empty() ? CoresForRank(0, ranks).cores : 1;
-  KernelSet kernels({.kind = KernelKind::kCpu, .threads = threads});
+  // A machine that is described may be of any kind: what its kernels take beside their results is taken to be a cpu's.
+  MachineOptions machine{.threads = threads, .deadline_seconds = asked.deadline};
+  if (request.hardware.empty()) {
+    ASSIGN_OR_RETURN(machine.device, ChosenDevice(asked));
+  }
+  ASSIGN_OR_RETURN(const KernelOptions kernel_options, KernelsOf(machine));
+  KernelSet kernels(kernel_options);
   TrainConfiguration configuration = asked;
   const std::string maximized = asked.micro_batch.automatic ? "micro_batch" : request.maximize;
   if (!maximized.empty()) {
@@ -136,7 +144,7 @@ absl::Status PlanModel(const TrainConfiguration& asked, const PlanRequest& reque
     if (!request.json) std::printf("largest %s that fits: %lld\n", maximized.c_str(), static_cast<long long>(largest));
   }
   ASSIGN_OR_RETURN(JobSetup setup, MakeJobSetup(PosixStorage(), configuration));
-  ASSIGN_OR_RETURN(setup.options.times, TimesForPlan(configuration, request, setup, ranks, threads, kernels));
+  ASSIGN_OR_RETURN(setup.options.times, TimesForPlan(configuration, request, setup, ranks, machine, kernels));
   ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> job, MakeJobPlan(setup.source.model, setup.options, ranks, kernels));
   ASSIGN_OR_RETURN(const SmallestBudgets smallest, FindSmallestBudgets(*job, kernels));
   if (saved != nullptr) {

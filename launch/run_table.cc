@@ -64,14 +64,14 @@ JsonObject PlanObject(const JobPlan& job) {
 }  // namespace
 
 JsonObject RunObject(const TrainConfiguration& configuration, const JobPlan& job, const Communicator& communicator,
-                     int threads, const std::vector<std::string>& warnings) {
+                     const MachineOptions& machine, const std::vector<std::string>& warnings) {
   return JsonObject()
       .Add("version", REPRISE_VERSION)
       .Add("configuration", ToToml(configuration))
       .Add("ranks", communicator.size())
       .Add("hosts", communicator.hosts())
-      .Add("threads", threads)
-      .Add("device", "cpu")
+      .Add("threads", machine.threads)
+      .Add("device", machine.device)
       .Add("parameters", job.units.parameter_count())
       .Add("warnings", warnings)
       .Add("plan", PlanObject(job));

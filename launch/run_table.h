@@ -12,13 +12,14 @@
 #include "runtime/train/job_plan.h"
 #include "runtime/train/json_object.h"
 #include "runtime/train/metrics.h"
+#include "runtime/train/training_job.h"
 
 namespace reprise {
 
 // Resolved configuration, ranks, hosts, threads, device, versions, plan with its blocks, and what was warned of when
 // the run began.
 JsonObject RunObject(const TrainConfiguration& configuration, const JobPlan& job, const Communicator& communicator,
-                     int threads, const std::vector<std::string>& warnings);
+                     const MachineOptions& machine, const std::vector<std::string>& warnings);
 
 // Gathers the steps of a run.
 class RunTable {

@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "device/affinity.h"
 #include "device/host_memory.h"
+#include "launch/device_choice.h"
 #include "launch/exit_code.h"
 #include "launch/export.h"
 #include "launch/gradient_file.h"
@@ -33,6 +34,7 @@
 #include "runtime/model/low_rank.h"
 #include "runtime/snapshot/huggingface.h"
 #include "runtime/snapshot/storage.h"
+#include "runtime/train/backend.h"
 #include "runtime/train/batches.h"
 #include "runtime/train/dataset.h"
 #include "runtime/train/image_dataset.h"
@@ -66,7 +68,7 @@ class TrainingRun {
     if (!c_.plugin.empty()) {
       RETURN_IF_ERROR(CheckSameFiles("--plugin", absl::StrJoin(c_.plugin, ","), LoadPlugins(c_.plugin)));
     }
-    ChooseThreads();
+    RETURN_IF_ERROR(ChooseMachine());
     RETURN_IF_ERROR(ChooseMicroBatch());
     RETURN_IF_ERROR(Agree(communicator_, Prepare()));
     RETURN_IF_ERROR(CheckSameFiles("--data", c_.data, data_->Identity()));
@@ -110,9 +112,15 @@ class TrainingRun {
   }
 
  private:
-  void ChooseThreads() {
+  absl::Status ChooseMachine() {
+    ASSIGN_OR_RETURN(machine_.device, AgreeOnDevice(c_, communicator_));
     share_ = CoresForRank(communicator_.local_rank(), communicator_.local_size());
-    threads_ = c_.threads > 0 ? static_cast<int>(c_.threads) : share_.cores;
+    machine_.threads = c_.threads > 0 ? static_cast<int>(c_.threads) : share_.cores;
+    machine_.stream_order = {.random = c_.random_stream_order,
+                             .seed = static_cast<uint64_t>(c_.stream_order_seed) * 0x9E3779B97F4A7C15ULL +
+                                     static_cast<uint64_t>(communicator_.rank())};
+    machine_.deadline_seconds = c_.deadline;
+    return absl::OkStatus();
   }
 
   // --micro_batch=auto: rank 0 looks for all.
@@ -132,7 +140,8 @@ class TrainingRun {
     ASSIGN_OR_RETURN(setup_, MakeJobSetup(storage_, one));
     ASSIGN_OR_RETURN(data_, OpenData(c_.data, c_.labels, kTrainPart));
     const int64_t most = data_->sequences() / (communicator_.size() * c_.accumulation);
-    KernelSet kernels({.kind = KernelKind::kCpu, .threads = threads_});
+    ASSIGN_OR_RETURN(const KernelOptions options, KernelsOf(machine_));
+    KernelSet kernels(options);
     return Maximize("micro_batch", c_, communicator_.size(), kernels, std::max<int64_t>(most, 1));
   }
 
@@ -277,12 +286,19 @@ class TrainingRun {
     return absl::OkStatus();
   }
 
+  // Of this rank, with a warning where it has more threads than cores.
+  std::string DeviceText() {
+    const absl::StatusOr<const Backend*> backend = FindBackend(machine_.device);
+    if (machine_.device != "cpu" && backend.ok()) return (*backend)->DeviceName();
+    if (std::string warning = ThreadsWarning(machine_.threads, share_); !warning.empty()) {
+      warnings_.push_back(std::move(warning));
+    }
+    return absl::StrCat(machine_.threads, " compute threads on ", share_.text);
+  }
+
   std::string MachineText() {
     std::string text = absl::StrCat("reprise " REPRISE_VERSION ": ", communicator_.size(), " ranks on ",
-                                    absl::StrJoin(communicator_.hosts(), ", "), "; rank 0: ", threads_,
-                                    " compute threads on ", share_.text);
-    if (std::string warning = ThreadsWarning(threads_, share_); !warning.empty())
-      warnings_.push_back(std::move(warning));
+                                    absl::StrJoin(communicator_.hosts(), ", "), "; rank 0: ", DeviceText());
     if (!leftover_.empty()) {
       warnings_.push_back(absl::StrCat(c_.init, " holds ", leftover_.size(),
                                        " tensors that the model does not use, first ", leftover_.front()));
@@ -296,20 +312,14 @@ class TrainingRun {
   }
 
   absl::Status MakeJob(Progress* progress) {
-    MachineOptions machine;
-    machine.threads = threads_;
-    machine.stream_order = {.random = c_.random_stream_order,
-                            .seed = static_cast<uint64_t>(c_.stream_order_seed) * 0x9E3779B97F4A7C15ULL +
-                                    static_cast<uint64_t>(communicator_.rank())};
-    machine.deadline_seconds = c_.deadline;
     if (c_.checkpoint == "auto") {
       progress->Note("measuring kernels and transfers for the plan, unless an earlier run has");
       const TimesCache cache(storage_, CacheFolder(c_.profile_cache));
-      ASSIGN_OR_RETURN(MachineTimes times, CachedMachineTimes(cache, setup_.source.model, setup_.options, machine,
+      ASSIGN_OR_RETURN(MachineTimes times, CachedMachineTimes(cache, setup_.source.model, setup_.options, machine_,
                                                               communicator_.size(), communicator_));
       setup_.options.times = std::make_shared<const MachineTimes>(std::move(times));
     }
-    ASSIGN_OR_RETURN(job_, TrainingJob::Create(setup_.source.model, setup_.options, machine, communicator_));
+    ASSIGN_OR_RETURN(job_, TrainingJob::Create(setup_.source.model, setup_.options, machine_, communicator_));
     const ParameterSource random = RandomParameters(static_cast<uint64_t>(c_.seed));
     return job_->SetParameters([&](const Parameter& parameter, int64_t first, absl::Span<float> out) {
       const bool of_adapter = IsOfAdapter(setup_.source.model, parameter);
@@ -328,7 +338,7 @@ class TrainingRun {
     }
     RETURN_IF_ERROR(Agree(communicator_, status));
     if (!first_) return absl::OkStatus();
-    const JsonObject run = RunObject(c_, job_->plan(), communicator_, threads_, warnings_);
+    const JsonObject run = RunObject(c_, job_->plan(), communicator_, machine_, warnings_);
     if (metrics_.has_value()) EndAloneUnlessOk(metrics_->WriteRun(run), communicator_);
     if (report_.has_value()) EndAloneUnlessOk(report_->SetRun(run), communicator_);
     return absl::OkStatus();
@@ -398,7 +408,9 @@ class TrainingRun {
     options.checkpoint = "none";
     options.offload_activations = false;
     options.memory_budget_bytes = 0;
-    KernelSet kernels({.kind = KernelKind::kCpu, .threads = threads_});
+    const absl::StatusOr<KernelOptions> kernel_options = KernelsOf(machine_);
+    if (!kernel_options.ok()) return 0;
+    KernelSet kernels(*kernel_options);
     const auto plan = MakeJobPlan(setup_.source.model, options, communicator_.size(), kernels);
     return plan.ok() ? (*plan)->device_bytes() : 0;
   }
@@ -421,7 +433,7 @@ class TrainingRun {
   LearningRateSettings rate_;
   int64_t steps_ = 0;
   CoreShare share_;  // of the host's cores
-  int threads_ = 1;
+  MachineOptions machine_;
   std::optional<MetricsWriter> metrics_;
   std::unique_ptr<AtomicFile> trace_;
   std::optional<RunReport> report_;

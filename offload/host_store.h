@@ -27,7 +27,8 @@ class HostStore {
   // The whole range as memory, for devices that copy from and to it themselves; nullptr where it is not in memory.
   virtual std::byte* data() = 0;
 
-  // Return once the bytes have been taken or given. Neither allocates.
+  // Return once the bytes have been taken or given, in the order of the current stream where the device is a GPU.
+  // Neither allocates.
   virtual absl::Status Write(int64_t offset, absl::Span<const std::byte> from) = 0;
   virtual absl::Status Read(int64_t offset, absl::Span<std::byte> to) = 0;
 };

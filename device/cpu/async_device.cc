@@ -17,8 +17,6 @@
 namespace reprise::cpu {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 class AsyncDevice : public CpuDevice {
@@ -99,7 +97,9 @@ void AsyncDevice::Execute(Stream stream, const Work& work) {
   if (failed_.load(std::memory_order_acquire)) return;
   const Clock::time_point start = Clock::now();
   absl::Status status = RunWork(stream, work, options().deadline_seconds);
-  lane(stream).busy_seconds += SecondsSince(start);
+  const Clock::time_point end = Clock::now();
+  lane(stream).busy_seconds += std::chrono::duration<double>(end - start).count();
+  if (work.times != nullptr) *work.times = {NanosecondsAt(start), NanosecondsAt(end)};
   if (status.ok()) return;
   const std::lock_guard lock(error_mutex_);
   if (error_.ok()) error_ = std::move(status);
@@ -135,6 +135,7 @@ StreamStatistics AsyncDevice::Statistics() const {
 }
 
 void AsyncDevice::ResetStatistics() {
+  StartClock();
   for (Lane& lane : lanes_) {
     lane.busy_seconds = 0;
     lane.waited_seconds = {};

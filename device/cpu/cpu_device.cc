@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include <cstring>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -39,6 +41,21 @@ std::string CpuDevice::Description() const {
       absl::StrCat("cpu, ", options_.threads, options_.threads == 1 ? " thread, " : " threads, ", InstructionSet());
   if (options_.stream_order.random) absl::StrAppend(&text, ", streams in random order ", options_.stream_order.seed);
   return text;
+}
+
+absl::StatusOr<std::byte*> CpuDevice::TakeMemory(int64_t bytes) {
+  ASSIGN_OR_RETURN(HostMemory memory, HostMemory::Take("memory of the device", bytes, /*touch=*/true));
+  return more_.emplace_back(std::move(memory)).data();
+}
+
+absl::Status CpuDevice::CopyToDevice(std::byte* to, absl::Span<const std::byte> from) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size());
+  return absl::OkStatus();
+}
+
+absl::Status CpuDevice::CopyToHost(absl::Span<std::byte> to, const std::byte* from) {
+  if (!to.empty()) std::memcpy(to.data(), from, to.size());
+  return absl::OkStatus();
 }
 
 }  // namespace cpu

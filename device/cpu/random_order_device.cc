@@ -21,8 +21,6 @@
 namespace reprise::cpu {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Puts the calling thread's number of OpenMP threads back, whatever works of several streams set.
@@ -213,9 +211,12 @@ void RandomOrderDevice::StartFront(Stream stream) {
 
 void RandomOrderDevice::End(Stream stream, const absl::Status& status) {
   Lane& lane = this->lane(stream);
-  lane.busy_seconds += SecondsSince(lane.start);
   lane.started = false;
-  if (const Work& work = *lane.front().work; status.ok() && work.done) work.done();
+  const Work& work = *lane.front().work;
+  if (status.ok() && work.done) work.done();
+  const Clock::time_point end = Clock::now();
+  lane.busy_seconds += std::chrono::duration<double>(end - lane.start).count();
+  if (work.times != nullptr) *work.times = {NanosecondsAt(lane.start), NanosecondsAt(end)};
   ++lane.done;
   if (error_.ok()) error_ = status;
   for (Lane& other : lanes_) other.aside = false;  // time has passed: who was not done may be
@@ -261,6 +262,7 @@ StreamStatistics RandomOrderDevice::Statistics() const {
 }
 
 void RandomOrderDevice::ResetStatistics() {
+  StartClock();
   for (Lane& lane : lanes_) lane.busy_seconds = 0;
 }
 

@@ -24,15 +24,28 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kSpin{2};
 constexpr std::chrono::microseconds kNap{50};
 
-class CudaDevice : public Device {
+// What a work on one stream waits for: by stream, the latest work there, as an index of started works; -1: none.
+using Awaited = std::array<int, kStreamCount>;
+constexpr Awaited kNothing = {-1, -1, -1, -1, -1};
+
+class StreamDevice : public CudaDevice {
  public:
-  explicit CudaDevice(const CudaDeviceOptions& options) : options_(options) {}
+  explicit StreamDevice(const CudaDeviceOptions& options) : options_(options) {}
 
   absl::Status Create();
 
   std::string Description() const override { return description_; }
   std::byte* arena() override { return static_cast<std::byte*>(arena_.get()); }
   int64_t arena_bytes() const override { return options_.arena_bytes; }
+  absl::StatusOr<std::byte*> TakeMemory(int64_t bytes) override;
+
+  bool memory_is_of_host() const override { return false; }
+  absl::Status CopyToDevice(std::byte* to, absl::Span<const std::byte> from) override {
+    return Copy(to, from.data(), from.size(), cudaMemcpyHostToDevice);
+  }
+  absl::Status CopyToHost(absl::Span<std::byte> to, const std::byte* from) override {
+    return Copy(to.data(), from, to.size(), cudaMemcpyDeviceToHost);
+  }
 
   void ReserveEvents(int count) override;
   void Enqueue(Stream stream, const Work* work) override;
@@ -40,19 +53,36 @@ class CudaDevice : public Device {
   void Wait(Stream stream, Event event) override;
   absl::Status Synchronize() override;
 
-  StreamStatistics Statistics() const override { return {}; }
-  void ResetStatistics() override {}
+  StreamStatistics Statistics() const override { return statistics_; }
+  void ResetStatistics() override;
+
+  void SetMonitor(std::function<absl::Status()> monitor) override { monitor_ = std::move(monitor); }
 
  private:
-  absl::Status CheckDevice() const;
+  // A Work since the last Synchronize; its events are marks_[2 i] and marks_[2 i + 1] where it is timed.
+  struct Started {
+    const Work* work;
+    Stream stream;
+    Awaited awaited;
+  };
+  struct Recorded {
+    Stream stream = Stream::kCompute;
+    int latest = -1;  // work on that stream
+  };
+
   absl::Status TakeArena();
-  absl::Status WaitUntilEmpty(Stream stream, Clock::time_point deadline) const;
+  absl::Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
+  absl::Status WaitUntilEmpty(Stream stream, Clock::time_point deadline);
+  absl::Status AwaitCompletions(Clock::time_point deadline);
+  void Mark(int mark, Stream stream);
+  absl::StatusOr<int64_t> TimeOf(int mark) const;
+  absl::Status CollectTimes();
 
   cudaStream_t stream(Stream stream) const { return streams_[static_cast<size_t>(stream)].get(); }
-  cudaEvent_t event(Event event) const {
+  size_t Checked(Event event) const {
     REPRISE_CHECK(event >= 0 && event < static_cast<int>(events_.size()))
         << "event " << event << " of " << events_.size() << ": ReserveEvents comes first";
-    return events_[static_cast<size_t>(event)].get();
+    return static_cast<size_t>(event);
   }
   // Keeps the first error until Synchronize returns it.
   void Note(const absl::Status& status) { status_.Update(status); }
@@ -60,30 +90,21 @@ class CudaDevice : public Device {
   const CudaDeviceOptions options_;
   std::string description_;
   DeviceMemory arena_;
+  std::vector<DeviceMemory> more_;
   std::array<StreamHandle, kStreamCount> streams_;
   std::vector<EventHandle> events_;
-  std::vector<Completion*> started_;  // since the last Synchronize
+  std::vector<Recorded> recorded_;  // by event
+  std::vector<EventHandle> marks_;  // of works that are timed
+  EventHandle clock_start_;
+  std::vector<Started> started_;
+  std::array<int, kStreamCount> latest_ = kNothing;  // work of each stream, since the last Synchronize
+  std::array<Awaited, kStreamCount> awaited_;        // by the next work of each stream
+  StreamStatistics statistics_;
+  std::function<absl::Status()> monitor_;
   absl::Status status_;
 };
 
-absl::Status CudaDevice::CheckDevice() const {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  static_cast<void>(cudaGetLastError());  // it would be found again after the first kernel
-  if (error != cudaSuccess || count == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("device=cuda: this machine has no CUDA device that can be used (",
-                                                   error == cudaSuccess ? "none was found" : cudaGetErrorString(error),
-                                                   "); use device=cpu, or look at nvidia-smi"));
-  }
-  if (options_.device >= count) {
-    return absl::InvalidArgumentError(absl::StrCat("device=cuda: this rank wants CUDA device ", options_.device,
-                                                   " of its node, which has ", count,
-                                                   "; start at most that many ranks on a node"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CudaDevice::TakeArena() {
+absl::Status StreamDevice::TakeArena() {
   const int64_t bytes = RoundUp(options_.arena_bytes, kArenaStep);
   if (bytes == 0) return absl::OkStatus();
   const cudaError_t error = cudaMalloc(arena_.place(), static_cast<size_t>(bytes));
@@ -98,12 +119,19 @@ absl::Status CudaDevice::TakeArena() {
                                                    FormatBytes(static_cast<int64_t>(total)), " are free"));
 }
 
-absl::Status CudaDevice::Create() {
-  RETURN_IF_ERROR(CheckDevice());
+absl::StatusOr<std::byte*> StreamDevice::TakeMemory(int64_t bytes) {
+  DeviceMemory memory;
+  const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+  RETURN_IF_ERROR(Call(cudaMalloc(memory.place(), size), absl::StrCat("take ", bytes, " bytes of device memory")));
+  RETURN_IF_ERROR(Call(cudaMemsetAsync(memory.get(), 0, size, stream(Stream::kCompute)), "fill memory with zeros"));
+  RETURN_IF_ERROR(Call(cudaStreamSynchronize(stream(Stream::kCompute)), "fill memory with zeros"));
+  return static_cast<std::byte*>(more_.emplace_back(std::move(memory)).get());
+}
+
+absl::Status StreamDevice::Create() {
+  awaited_.fill(kNothing);
   RETURN_IF_ERROR(Call(cudaSetDevice(options_.device), absl::StrCat("use device ", options_.device)));
-  cudaDeviceProp properties;
-  RETURN_IF_ERROR(Call(cudaGetDeviceProperties(&properties, options_.device), "describe the device"));
-  description_ = absl::StrCat("cuda, ", properties.name, ", sm_", properties.major, properties.minor);
+  ASSIGN_OR_RETURN(description_, DescribeDevice(options_.device));
   RETURN_IF_ERROR(TakeArena());
   int least = 0;
   int greatest = 0;
@@ -114,44 +142,79 @@ absl::Status CudaDevice::Create() {
         Call(cudaStreamCreateWithPriority(streams_[static_cast<size_t>(s)].place(), cudaStreamNonBlocking, priority),
              absl::StrCat("create the stream ", StreamName(s))));
   }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(Call(cudaEventCreateWithFlags(clock_start_.place(), cudaEventDefault), "create an event"));
+  return Call(cudaEventRecord(clock_start_.get(), stream(Stream::kCompute)), "start the clock");
 }
 
-void CudaDevice::ReserveEvents(int count) {
+// Through a stream: a plain cudaMemcpy may return before what it took from pageable memory has arrived.
+absl::Status StreamDevice::Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (bytes == 0) return absl::OkStatus();
+  const char* what = kind == cudaMemcpyHostToDevice ? " bytes to the device" : " bytes to the host";
+  RETURN_IF_ERROR(
+      Call(cudaMemcpyAsync(to, from, bytes, kind, stream(Stream::kCompute)), absl::StrCat("copy ", bytes, what)));
+  return Call(cudaStreamSynchronize(stream(Stream::kCompute)), absl::StrCat("copy ", bytes, what));
+}
+
+void StreamDevice::ReserveEvents(int count) {
   started_.reserve(static_cast<size_t>(count));
   while (static_cast<int>(events_.size()) < count) {
     EventHandle event;
     Note(Call(cudaEventCreateWithFlags(event.place(), cudaEventDisableTiming), "create an event"));
     events_.push_back(std::move(event));
   }
+  recorded_.resize(events_.size());
 }
 
-void CudaDevice::Enqueue(Stream s, const Work* work) {
+// Records mark number `mark`; marks are made when they are first needed and kept.
+void StreamDevice::Mark(int mark, Stream s) {
+  while (static_cast<int>(marks_.size()) <= mark && status_.ok()) {
+    EventHandle event;
+    Note(Call(cudaEventCreateWithFlags(event.place(), cudaEventDefault), "create an event"));
+    marks_.push_back(std::move(event));
+  }
   if (!status_.ok()) return;
+  Note(Call(cudaEventRecord(marks_[static_cast<size_t>(mark)].get(), stream(s)),
+            absl::StrCat("record an event on the stream ", StreamName(s))));
+}
+
+void StreamDevice::Enqueue(Stream s, const Work* work) {
+  if (!status_.ok()) return;
+  const auto index = static_cast<int>(started_.size());
+  started_.push_back({work, s, std::exchange(awaited_[static_cast<size_t>(s)], kNothing)});
+  latest_[static_cast<size_t>(s)] = index;
+  if (work->times != nullptr) Mark(2 * index, s);
+  if (work->completion != nullptr) work->completion->Reset();
   SetCurrentStream(stream(s));
   const absl::Status status = work->run();
   SetCurrentStream(nullptr);
-  if (work->completion != nullptr && status.ok()) started_.push_back(work->completion);
+  if (!status.ok()) started_.back().work = nullptr;  // its completion will not come
   Note(status);
-  Note(Call(cudaGetLastError(), absl::StrCat("start work on the stream ", StreamName(s))));
+  Note(Call(cudaGetLastError(),
+            absl::StrCat("start ", *work->label == '\0' ? "work" : work->label, " on the stream ", StreamName(s))));
+  if (work->times != nullptr) Mark(2 * index + 1, s);
   if (!status_.ok() || !work->done) return;
   const auto call_done = [](void* data) { static_cast<const Work*>(data)->done(); };
   Note(Call(cudaLaunchHostFunc(stream(s), call_done, const_cast<Work*>(work)),
             absl::StrCat("queue a call on the stream ", StreamName(s))));
 }
 
-void CudaDevice::Record(Stream s, Event e) {
+void StreamDevice::Record(Stream s, Event e) {
   if (!status_.ok()) return;
-  Note(Call(cudaEventRecord(event(e), stream(s)), absl::StrCat("record an event on the stream ", StreamName(s))));
+  recorded_[Checked(e)] = {s, latest_[static_cast<size_t>(s)]};
+  Note(Call(cudaEventRecord(events_[Checked(e)].get(), stream(s)),
+            absl::StrCat("record an event on the stream ", StreamName(s))));
 }
 
-void CudaDevice::Wait(Stream s, Event e) {
+void StreamDevice::Wait(Stream s, Event e) {
   if (!status_.ok()) return;
-  Note(Call(cudaStreamWaitEvent(stream(s), event(e), 0),
+  const Recorded& recorded = recorded_[Checked(e)];
+  int& awaited = awaited_[static_cast<size_t>(s)][static_cast<size_t>(recorded.stream)];
+  awaited = std::max(awaited, recorded.latest);
+  Note(Call(cudaStreamWaitEvent(stream(s), events_[Checked(e)].get(), 0),
             absl::StrCat("make the stream ", StreamName(s), " wait for an event")));
 }
 
-absl::Status CudaDevice::WaitUntilEmpty(Stream s, Clock::time_point deadline) const {
+absl::Status StreamDevice::WaitUntilEmpty(Stream s, Clock::time_point deadline) {
   const Clock::time_point spin_until = Clock::now() + kSpin;
   for (;;) {
     const cudaError_t error = cudaStreamQuery(stream(s));
@@ -159,35 +222,110 @@ absl::Status CudaDevice::WaitUntilEmpty(Stream s, Clock::time_point deadline) co
     if (error != cudaErrorNotReady) return Call(error, absl::StrCat("finish the stream ", StreamName(s)));
     const Clock::time_point now = Clock::now();
     if (now > deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("the CUDA stream ", StreamName(s), " has not ended within ", options_.deadline_seconds, " s"));
+      return absl::DeadlineExceededError(absl::StrCat("the CUDA stream ", StreamName(s), " has not ended within ",
+                                                      options_.deadline_seconds,
+                                                      " s: look at the other ranks, or raise --deadline"));
     }
     if (now < spin_until) {
       std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(kNap);
+      continue;
     }
+    // After its error streams still have to end, which they do once the collective was given up.
+    if (monitor_ && status_.ok()) Note(monitor_());
+    std::this_thread::sleep_for(kNap);
   }
 }
 
-absl::Status CudaDevice::Synchronize() {
+absl::Status StreamDevice::AwaitCompletions(Clock::time_point deadline) {
+  absl::Status status;
+  for (const Started& started : started_) {
+    if (started.work == nullptr || started.work->completion == nullptr) continue;
+    const std::chrono::duration<double> left = deadline - Clock::now();
+    status.Update(started.work->completion->Wait(absl::Seconds(std::max(left.count(), 0.0))));
+  }
+  return status;
+}
+
+absl::Status StreamDevice::Synchronize() {
   const Clock::time_point deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                                         std::chrono::duration<double>(options_.deadline_seconds));
   // Also after an error: what was started must have ended before anybody gives its memory back.
   for (const Stream s : kAllStreams) Note(WaitUntilEmpty(s, deadline));
-  for (Completion* completion : started_) {
-    const std::chrono::duration<double> left = deadline - Clock::now();
-    Note(completion->Wait(absl::Seconds(std::max(left.count(), 0.0))));
-  }
+  Note(AwaitCompletions(deadline));
+  if (status_.ok()) Note(CollectTimes());
   started_.clear();
+  latest_ = kNothing;
+  awaited_.fill(kNothing);
+  std::fill(recorded_.begin(), recorded_.end(), Recorded());
   return std::exchange(status_, absl::OkStatus());
+}
+
+absl::StatusOr<int64_t> StreamDevice::TimeOf(int mark) const {
+  float milliseconds = 0;
+  RETURN_IF_ERROR(Call(cudaEventElapsedTime(&milliseconds, clock_start_.get(), marks_[static_cast<size_t>(mark)].get()),
+                       "say when an event was"));
+  return static_cast<int64_t>(static_cast<double>(milliseconds) * 1e6);
+}
+
+// Fills in the works' times, and what each stream stood still for: from the end of its last work to the end of the last
+// work that the next one waited for.
+absl::Status StreamDevice::CollectTimes() {
+  std::array<int64_t, kStreamCount> free_from{};  // the end of the last work of each stream
+  for (size_t i = 0; i < started_.size(); ++i) {
+    const Started& started = started_[i];
+    if (started.work->times == nullptr) continue;
+    ASSIGN_OR_RETURN(started.work->times->start_ns, TimeOf(static_cast<int>(2 * i)));
+    ASSIGN_OR_RETURN(started.work->times->end_ns, TimeOf(static_cast<int>(2 * i + 1)));
+    const auto s = static_cast<size_t>(started.stream);
+    int64_t held_until = free_from[s];
+    size_t by = s;
+    for (size_t other = 0; other < started.awaited.size(); ++other) {
+      if (started.awaited[other] < 0) continue;
+      const Work& awaited = *started_[static_cast<size_t>(started.awaited[other])].work;
+      if (awaited.times == nullptr || awaited.times->end_ns <= held_until) continue;
+      held_until = awaited.times->end_ns;
+      by = other;
+    }
+    statistics_.waited_seconds[s][by] += 1e-9 * static_cast<double>(held_until - free_from[s]);
+    statistics_.busy_seconds[s] +=
+        1e-9 * static_cast<double>(started.work->times->end_ns - started.work->times->start_ns);
+    free_from[s] = started.work->times->end_ns;
+  }
+  return absl::OkStatus();
+}
+
+void StreamDevice::ResetStatistics() {
+  statistics_ = {};
+  Note(Call(cudaEventRecord(clock_start_.get(), stream(Stream::kCompute)), "start the clock"));
+  Note(Call(cudaStreamSynchronize(stream(Stream::kCompute)), "start the clock"));  // before work of any stream
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(const CudaDeviceOptions& options) {
+absl::StatusOr<int> DeviceCount() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  static_cast<void>(cudaGetLastError());  // it would be found again after the first kernel
+  if (error == cudaSuccess && count > 0) return count;
+  return absl::InvalidArgumentError(absl::StrCat("device=cuda: this machine has no CUDA device that can be used (",
+                                                 error == cudaSuccess ? "none was found" : cudaGetErrorString(error),
+                                                 "); use device=cpu, or look at nvidia-smi"));
+}
+
+absl::StatusOr<std::string> DescribeDevice(int device) {
+  cudaDeviceProp properties;
+  RETURN_IF_ERROR(Call(cudaGetDeviceProperties(&properties, device), "describe the device"));
+  return absl::StrCat("cuda, ", properties.name, ", sm_", properties.major, properties.minor);
+}
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> MakeCudaDevice(const CudaDeviceOptions& options) {
   REPRISE_CHECK(options.arena_bytes >= 0 && options.device >= 0) << options.arena_bytes << " on " << options.device;
-  auto device = std::make_unique<CudaDevice>(options);
+  ASSIGN_OR_RETURN(const int count, DeviceCount());
+  if (options.device >= count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device=cuda: this rank wants CUDA device ", options.device, " of its node, which has ", count));
+  }
+  auto device = std::make_unique<StreamDevice>(options);
   RETURN_IF_ERROR(device->Create());
   return device;
 }

@@ -1,7 +1,7 @@
 // The CUDA stream that kernels started by this thread go to. The device sets it before it calls a Work of that stream.
 //
 //   SetCurrentStream(stream);      // a cudaStream_t
-//   Launch(...);                   // runtime/tensor/cuda/launch.h
+//   Launch(...);                   // device/cuda/launch.h
 #ifndef REPRISE_DEVICE_CUDA_CURRENT_STREAM_H_
 #define REPRISE_DEVICE_CUDA_CURRENT_STREAM_H_
 

@@ -1,10 +1,9 @@
 #include "runtime/schedule/step.h"
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -21,8 +20,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-int64_t NanosecondsSince(Clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+template <typename T>
+absl::Span<const std::byte> BytesOf(const T& value) {
+  return {reinterpret_cast<const std::byte*>(&value), sizeof(T)};
 }
 
 // A kernel call with its addresses.
@@ -39,6 +39,7 @@ struct BoundInstruction {
   const Instruction* instruction = nullptr;
   std::vector<BoundCall> calls;
   Work work;
+  WorkTimes times;
   Completion completion;
   std::string label;
   int64_t highest_device_byte = 0;
@@ -78,9 +79,25 @@ class ScheduledStep : public Step {
     return absl::OkStatus();
   }
 
+  // What the host and the device hand each other: values of the step, and batches where the host can't write the arena.
+  absl::Status TakeMemory() {
+    ASSIGN_OR_RETURN(std::byte* const values, resources_.device->TakeMemory(sizeof(StepValues)));
+    values_ = reinterpret_cast<StepValues*>(values);
+    if (resources_.device->memory_is_of_host()) return absl::OkStatus();
+    for (size_t kind = 0; kind < batches_.size(); ++kind) {
+      for (const int32_t item : schedule_.items_of(static_cast<DataKind>(kind))) {
+        batches_[kind].emplace_back(static_cast<size_t>(schedule_.items[static_cast<size_t>(item)].bytes));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::Span<std::byte> data(DataKind kind, int micro_batch) override {
     const std::vector<int32_t>& items = schedule_.items_of(kind);
     if (items.empty()) return {};
+    if (!resources_.device->memory_is_of_host()) {
+      return absl::MakeSpan(batches_[static_cast<size_t>(kind)][static_cast<size_t>(micro_batch)]);
+    }
     const int32_t item = items[static_cast<size_t>(micro_batch)];
     return {Address({item, 0, 0}), static_cast<size_t>(schedule_.items[static_cast<size_t>(item)].bytes)};
   }
@@ -93,20 +110,19 @@ class ScheduledStep : public Step {
   const Timeline& timeline() const override { return timeline_; }
 
   absl::StatusOr<StepResult> Run(const StepInput& input) override {
-    start_ = Clock::now();
+    const Clock::time_point start = Clock::now();
     input_ = input;
-    values_ = {.seed = input.seed, .step = input.step, .learning_rate = input.learning_rate, .gradient_scale = 1};
-    scalars()[kCountScalar] = static_cast<double>(input.counted_labels);
-    skip_update_ = false;
     Device& device = *resources_.device;
+    RETURN_IF_ERROR(HandOver());
     device.ResetStatistics();
     if (guard_ != nullptr) guard_->BeginStep();
-    // The count was written above, by the host: that the guard allows.
+    // What was handed over was written by the host: that the guard allows.
     for (size_t i = 0; i < bound_.size(); ++i) Issue(static_cast<int32_t>(i));
     const absl::Status status = device.Synchronize();
     if (guard_ != nullptr) guard_->EndStep();
     RETURN_IF_ERROR(status);
-    return Collect(1e-9 * static_cast<double>(NanosecondsSince(start_)));
+    RETURN_IF_ERROR(TakeSums());
+    return Collect(std::chrono::duration<double>(Clock::now() - start).count());
   }
 
  private:
@@ -118,7 +134,43 @@ class ScheduledStep : public Step {
     return base + item.offset + operand.offset + rank_ * operand.rank_stride;
   }
 
-  double* scalars() const { return reinterpret_cast<double*>(Address({schedule_.scalars, 0, 0})); }
+  std::byte* ScalarAddress(Scalar scalar) const {
+    return Address({schedule_.scalars, scalar * static_cast<int64_t>(sizeof(double)), 0});
+  }
+
+  // To the device, before the step.
+  absl::Status HandOver() {
+    Device& device = *resources_.device;
+    const StepValues values{.seed = input_.seed, .step = input_.step, .learning_rate = input_.learning_rate};
+    RETURN_IF_ERROR(device.CopyToDevice(reinterpret_cast<std::byte*>(values_), BytesOf(values)));
+    const auto count = static_cast<double>(input_.counted_labels);
+    RETURN_IF_ERROR(device.CopyToDevice(ScalarAddress(kCountScalar), BytesOf(count)));
+    for (size_t kind = 0; kind < batches_.size(); ++kind) {
+      for (size_t m = 0; m < batches_[kind].size(); ++m) {
+        const int32_t item = schedule_.items_of(static_cast<DataKind>(kind))[m];
+        RETURN_IF_ERROR(device.CopyToDevice(Address({item, 0, 0}), batches_[kind][m]));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // From the device, after the step: the sums over all ranks, the same on every rank.
+  absl::Status TakeSums() {
+    std::array<double, kScalarCount> sums{};
+    RETURN_IF_ERROR(resources_.device->CopyToHost({reinterpret_cast<std::byte*>(sums.data()), sizeof(sums)},
+                                                  Address({schedule_.scalars, 0, 0})));
+    const double count = sums[kCountScalar];
+    loss_ = !training_ ? sums[kLossScalar] : count > 0 ? sums[kLossScalar] / count : 0;
+    if (!training_) return absl::OkStatus();
+    norm_ = count > 0 ? std::sqrt(sums[kSquaresScalar]) / count : 0;
+    total_count_ = static_cast<int64_t>(count);
+    if (std::isfinite(loss_) && std::isfinite(norm_)) return absl::OkStatus();
+    return absl::OutOfRangeError(absl::StrCat("step ", input_.step + 1, ": ",
+                                              std::isfinite(loss_) ? "the gradient norm" : "the loss",
+                                              " is not finite; nothing was updated. Lower --learning_rate, raise "
+                                              "--warmup_steps, or look at the data of this step",
+                                              input_.step == 0 ? " and at the weights that it started from" : ""));
+  }
 
   // --- Binding --------------------------------------------------------------------------------------------------
 
@@ -156,27 +208,27 @@ class ScheduledStep : public Step {
         return Make(
             bound, [this, bound] { return SumScalars(bound); }, true);
       case InstructionKind::kFinish:
-        return Make(bound, [this] { return Finish(); });
+        RETURN_IF_ERROR(BindFinish(bound));
+        return Make(bound, [this, bound] { return RunCalls(bound); });
       case InstructionKind::kUpdate:
         return BindUpdate(bound);
     }
     return absl::InternalError("an instruction of no kind");
   }
 
-  // Wraps `run` with the clock and the guard.
+  // The work that `run` is, inside the guard where there is one.
   template <typename Run>
   absl::Status Make(BoundInstruction* bound, Run run, bool asynchronous = false) {
+    bound->work.label = bound->label.c_str();
+    bound->work.times = &bound->times;
     if (asynchronous) bound->work.completion = &bound->completion;
-    const auto index = static_cast<size_t>(bound - bound_.data());
-    bound->work.run = [this, bound, run, index]() -> absl::Status {
-      if (guard_ != nullptr) guard_->Begin(*bound->instruction);
-      timeline_.start_ns[index] = NanosecondsSince(start_);
+    bound->work.run = run;
+    if (guard_ == nullptr) return absl::OkStatus();
+    bound->work.run = [this, bound, run]() -> absl::Status {
+      guard_->Begin(*bound->instruction);
       return run();
     };
-    bound->work.done = [this, bound, index] {
-      timeline_.end_ns[index] = NanosecondsSince(start_);
-      if (guard_ != nullptr) guard_->End(*bound->instruction);
-    };
+    bound->work.done = [this, bound] { guard_->End(*bound->instruction); };
     return absl::OkStatus();
   }
 
@@ -215,6 +267,19 @@ class ScheduledStep : public Step {
     return call;
   }
 
+  // The factor of the update, from the sums over all ranks: the same on every rank.
+  absl::Status BindFinish(BoundInstruction* bound) {
+    BoundCall call;
+    ASSIGN_OR_RETURN(call.kernel, resources_.kernels->Get({"step_factor",
+                                                           {{DType::kFloat64, {kScalarCount}}},
+                                                           {{DType::kFloat64, {2}}},
+                                                           Attributes().Set("clip_norm", optimizer_.clip_norm)}));
+    call.inputs.push_back(Address({schedule_.scalars, 0, 0}));
+    call.outputs.push_back(reinterpret_cast<std::byte*>(&values_->gradient_scale));
+    bound->calls.push_back(std::move(call));
+    return absl::OkStatus();
+  }
+
   void BindReduce(const BoundInstruction& bound) {
     gradient_shard_[static_cast<size_t>(bound.instruction->unit)] = Address(bound.instruction->to);
   }
@@ -242,7 +307,7 @@ class ScheduledStep : public Step {
       bound->calls.push_back(std::move(cast));
     }
     if (gradient_shard_[unit] == nullptr) gradient_shard_[unit] = Address(i.from);
-    return Make(bound, [this, bound] { return skip_update_ ? absl::OkStatus() : RunCalls(bound); });
+    return Make(bound, [this, bound] { return RunCalls(bound); });
   }
 
   // --- Running --------------------------------------------------------------------------------------------------
@@ -264,7 +329,7 @@ class ScheduledStep : public Step {
                         .outputs = call.outputs,
                         .scratch = call.scratch,
                         .accumulate = call.accumulate,
-                        .step = &values_,
+                        .step = values_,
                         .block = instruction.block,
                         .first_sequence = input_.first_sequence + micro_batch * input_.sequence_stride});
     }
@@ -308,41 +373,26 @@ class ScheduledStep : public Step {
   }
 
   absl::Status SumScalars(BoundInstruction* bound) {
-    resources_.communicator->AllReduce(Sequence::kReduce, bound->label.c_str(),
-                                       {scalars(), static_cast<size_t>(kScalarCount)}, &bound->completion);
+    resources_.communicator->AllReduce(
+        Sequence::kReduce, bound->label.c_str(),
+        {reinterpret_cast<double*>(Address({schedule_.scalars, 0, 0})), static_cast<size_t>(kScalarCount)},
+        &bound->completion);
     return absl::OkStatus();
   }
 
-  // The factor of the update, from the sums over all ranks: the same on every rank.
-  absl::Status Finish() {
-    const double count = scalars()[kCountScalar];
-    loss_ = count > 0 ? scalars()[kLossScalar] / count : 0;
-    norm_ = count > 0 ? std::sqrt(scalars()[kSquaresScalar]) / count : 0;
-    total_count_ = static_cast<int64_t>(count);
-    if (!std::isfinite(loss_) || !std::isfinite(norm_)) {
-      return absl::OutOfRangeError(absl::StrCat("step ", input_.step + 1, ": ",
-                                                std::isfinite(loss_) ? "the gradient norm" : "the loss",
-                                                " is not finite; nothing was updated. Lower --learning_rate, raise "
-                                                "--warmup_steps, or look at the data of this step",
-                                                input_.step == 0 ? " and at the weights that it started from" : ""));
-    }
-    const double clip = optimizer_.clip_norm > 0 ? std::min(1.0, optimizer_.clip_norm / (norm_ + 1e-6)) : 1.0;
-    values_.gradient_scale = count > 0 ? clip / count : 0;
-    skip_update_ = count == 0;
-    return absl::OkStatus();
-  }
-
-  StepResult Collect(double seconds) const {
+  StepResult Collect(double seconds) {
     StepResult r;
     r.seconds = seconds;
-    r.loss = training_ ? loss_ : scalars()[kLossScalar];
+    r.loss = loss_;
     r.gradient_norm = norm_;
     r.counted_labels = training_ ? total_count_ : input_.counted_labels;
-    r.updated = training_ && !skip_update_;
+    r.updated = training_ && total_count_ > 0;
     for (size_t index = 0; index < bound_.size(); ++index) {
       const BoundInstruction& bound = bound_[index];
       const Instruction& i = *bound.instruction;
-      const double run_seconds = 1e-9 * static_cast<double>(timeline_.end_ns[index] - timeline_.start_ns[index]);
+      timeline_.start_ns[index] = bound.times.start_ns;
+      timeline_.end_ns[index] = bound.times.end_ns;
+      const double run_seconds = 1e-9 * static_cast<double>(bound.times.end_ns - bound.times.start_ns);
       r.peak_device_bytes = std::max(r.peak_device_bytes, bound.highest_device_byte);
       r.peak_host_bytes = std::max(r.peak_host_bytes, bound.highest_host_byte);
       if (i.kind == InstructionKind::kGather) ++r.gathers;
@@ -376,13 +426,12 @@ class ScheduledStep : public Step {
   std::vector<std::byte*> gradient_shard_ = std::vector<std::byte*>(units_.units.size(), nullptr);  // by unit
 
   StepInput input_;
-  StepValues values_;         // read by kernels
-  bool skip_update_ = false;  // written by kFinish, read by kUpdate: one stream
+  StepValues* values_ = nullptr;  // of the device: read by kernels; its factor is written by kFinish
+  std::array<std::vector<std::vector<std::byte>>, kDataKindCount> batches_;  // by micro-batch; see TakeMemory
   double loss_ = 0;
   double norm_ = 0;
   int64_t total_count_ = 0;
-  Clock::time_point start_;  // of the last Run
-  Timeline timeline_;        // each entry is written by its instruction's stream, and read after Synchronize
+  Timeline timeline_;
 };
 
 }  // namespace
@@ -390,6 +439,7 @@ class ScheduledStep : public Step {
 absl::StatusOr<std::unique_ptr<Step>> Step::Create(const Schedule& schedule, const UnitLayout& units, DType dtype,
                                                    const OptimizerSettings& optimizer, const StepResources& resources) {
   auto step = std::make_unique<ScheduledStep>(schedule, units, dtype, optimizer, resources);
+  RETURN_IF_ERROR(step->TakeMemory());
   RETURN_IF_ERROR(step->Bind());
   return step;
 }

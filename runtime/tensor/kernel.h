@@ -23,12 +23,14 @@
 
 namespace reprise {
 
-// What changes from step to step, read by kernels while they run. Written between steps only.
+// What changes from step to step, read by kernels while they run. Written between steps, and by the kernel of
+// `step_factor` (step_factor.h).
 struct StepValues {
   uint64_t seed = 0;
   int64_t step = 0;  // 0-based
   double learning_rate = 0;
   double gradient_scale = 1;  // 1 / count of counted labels x clip factor; what the update multiplies gradients with
+  double updates = 1;         // 0: the update leaves everything as it is
 };
 
 struct KernelArguments {

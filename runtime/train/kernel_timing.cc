@@ -1,22 +1,11 @@
 #include "runtime/train/kernel_timing.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/status_macros.h"
 
 namespace reprise {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-int64_t NanosecondsSince(Clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-}
-
-}  // namespace
-
 KernelTiming::KernelTiming(const Schedule& schedule, Device* device)
     : schedule_(schedule), device_(*device), samples_(schedule.kernels.size()) {}
 
@@ -26,9 +15,13 @@ std::byte* KernelTiming::Address(const Operand& operand) const {
 }
 
 absl::Status KernelTiming::Bind(KernelSet& kernels) {
+  ASSIGN_OR_RETURN(std::byte* const place, device_.TakeMemory(sizeof(StepValues)));
+  const StepValues values{.gradient_scale = 0};
+  RETURN_IF_ERROR(device_.CopyToDevice(place, {reinterpret_cast<const std::byte*>(&values), sizeof(values)}));
+  values_ = reinterpret_cast<const StepValues*>(place);
   for (const Instruction& instruction : schedule_.instructions) {
     for (const Call& call : instruction.calls) {
-      TimedCall timed;
+      TimedCall& timed = calls_.emplace_back();
       ASSIGN_OR_RETURN(timed.kernel, kernels.Get(schedule_.kernels[static_cast<size_t>(call.kernel)]));
       timed.spec = call.kernel;
       for (const Operand& operand : call.inputs) timed.inputs.push_back(Address(operand));
@@ -36,7 +29,16 @@ absl::Status KernelTiming::Bind(KernelSet& kernels) {
       timed.scratch = Address(call.scratch);
       timed.accumulate = call.accumulate;
       timed.block = instruction.block;
-      calls_.push_back(std::move(timed));
+      timed.work.times = &timed.times;
+      timed.work.run = [this, &timed] {
+        timed.kernel->Run({.inputs = timed.inputs,
+                           .outputs = timed.outputs,
+                           .scratch = timed.scratch,
+                           .accumulate = timed.accumulate,
+                           .step = values_,
+                           .block = timed.block});
+        return absl::OkStatus();
+      };
     }
   }
   return absl::OkStatus();
@@ -61,27 +63,16 @@ size_t KernelTiming::CallsWithin(int64_t nanoseconds) const {
 }
 
 absl::StatusOr<int64_t> KernelTiming::Run(size_t calls, bool keep_samples) {
-  int64_t pass = 0;
-  Work work;
-  work.run = [&] {
-    const Clock::time_point start = Clock::now();
-    for (size_t i = 0; i < std::min(calls, calls_.size()); ++i) {
-      const TimedCall& call = calls_[i];
-      const Clock::time_point call_start = Clock::now();
-      call.kernel->Run({.inputs = call.inputs,
-                        .outputs = call.outputs,
-                        .scratch = call.scratch,
-                        .accumulate = call.accumulate,
-                        .step = &values_,
-                        .block = call.block});
-      if (keep_samples) samples_[static_cast<size_t>(call.spec)].push_back(NanosecondsSince(call_start));
-    }
-    pass = NanosecondsSince(start);
-    return absl::OkStatus();
-  };
-  device_.Enqueue(Stream::kCompute, &work);
+  calls = std::min(calls, calls_.size());
+  if (calls == 0) return 0;
+  device_.ResetStatistics();
+  for (size_t i = 0; i < calls; ++i) device_.Enqueue(Stream::kCompute, &calls_[i].work);
   RETURN_IF_ERROR(device_.Synchronize());
-  return pass;
+  for (size_t i = 0; keep_samples && i < calls; ++i) {
+    const WorkTimes& times = calls_[i].times;
+    samples_[static_cast<size_t>(calls_[i].spec)].push_back(times.end_ns - times.start_ns);
+  }
+  return calls_[calls - 1].times.end_ns - calls_[0].times.start_ns;
 }
 
 std::map<std::string, int64_t> KernelTiming::Medians() const {

@@ -11,6 +11,7 @@
 #define REPRISE_RUNTIME_TRAIN_KERNEL_TIMING_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,7 +29,7 @@ class KernelTiming {
   // Both must outlive it.
   KernelTiming(const Schedule& schedule, Device* device);
 
-  // Once, before Pass. `kernels` must have been made for the device's threads.
+  // Once, before Pass. `kernels` must have been made for the device and its threads.
   absl::Status Bind(KernelSet& kernels);
 
   // Runs every call of the compute instructions once; returns how long that took.
@@ -38,6 +39,8 @@ class KernelTiming {
   // How many of the first calls take about so long together, by the samples so far; at least one.
   size_t CallsWithin(int64_t nanoseconds) const;
   void DropSamples();
+  // What the kernels read of their step: a gradient that counts nothing.
+  const StepValues* values() const { return values_; }
 
   // Nanoseconds by KernelSpec::ToString(): the median over all calls and kept passes.
   std::map<std::string, int64_t> Medians() const;
@@ -51,6 +54,8 @@ class KernelTiming {
     std::byte* scratch = nullptr;
     uint32_t accumulate = 0;
     int32_t block = 0;
+    Work work;
+    WorkTimes times;
   };
 
   std::byte* Address(const Operand& operand) const;
@@ -58,8 +63,8 @@ class KernelTiming {
 
   const Schedule& schedule_;
   Device& device_;
-  const StepValues values_;
-  std::vector<TimedCall> calls_;
+  const StepValues* values_ = nullptr;         // of the device
+  std::deque<TimedCall> calls_;                // each work refers to its own
   std::vector<std::vector<int64_t>> samples_;  // nanoseconds, by kernel of the schedule
 };
 

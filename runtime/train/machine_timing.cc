@@ -12,8 +12,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "offload/host_pool.h"
 #include "runtime/schedule/update_calls.h"
+#include "runtime/train/backend.h"
 #include "runtime/train/kernel_timing.h"
 
 namespace reprise {
@@ -29,6 +29,7 @@ constexpr int kTransfers = 7;  // timed for each size
 constexpr int64_t kSmallBytes = 64 << 10;
 constexpr int64_t kLargeBytes = 16 << 20;
 constexpr int64_t kUpdateElements = 1 << 20;
+constexpr int64_t kAligned = 64;  // elements: tensors begin at 256 bytes
 constexpr int64_t kMillion = 1'000'000;
 
 int64_t NanosecondsSince(Clock::time_point start) {
@@ -46,8 +47,14 @@ using Transfer = std::function<absl::Status(int64_t bytes, Completion* done)>;
 
 class MachineTiming {
  public:
-  MachineTiming(const JobPlan& probe, Communicator& communicator, Device* device, HostStore* host)
-      : probe_(probe), communicator_(communicator), device_(*device), host_(*host), kernels_(probe.schedule, device) {}
+  // `ranks`: of the host's memory. `collectives`: of the device's.
+  MachineTiming(const JobPlan& probe, Communicator& ranks, Communicator& collectives, Device* device, HostStore* host)
+      : probe_(probe),
+        ranks_(ranks),
+        collectives_(collectives),
+        device_(*device),
+        host_(*host),
+        kernels_(probe.schedule, device) {}
 
   absl::StatusOr<MachineTimes> Run(KernelSet& kernels) {
     RETURN_IF_ERROR(kernels_.Bind(kernels));
@@ -80,7 +87,7 @@ class MachineTiming {
 
   // The optimizer's rate, by the kernel of the root unit's first parameters.
   absl::Status TimeUpdate(KernelSet& kernels) {
-    const int64_t elements = std::min(kUpdateElements, scratch_bytes() / 4 / 4);
+    const int64_t elements = std::min(kUpdateElements, scratch_bytes() / 4 / 4) / kAligned * kAligned;
     if (elements <= 0) return absl::OkStatus();
     const std::vector<Unit>& units = probe_.units.units;
     const Unit& unit = *std::find_if(units.begin(), units.end(), [](const Unit& u) { return u.trained; });
@@ -94,17 +101,18 @@ class MachineTiming {
       outputs.push_back(device_.arena() + static_cast<int64_t>(k + 1) * elements * 4);
     }
     std::vector<int64_t> samples;
-    const StepValues values{.gradient_scale = 0};
     for (int i = 0; i < kTransfers; ++i) {
+      WorkTimes times;
       Work work;
+      work.times = &times;
       work.run = [&] {
-        const Clock::time_point start = Clock::now();
-        kernel->Run({.inputs = {&gradient, 1}, .outputs = outputs, .step = &values});
-        samples.push_back(NanosecondsSince(start));
+        kernel->Run({.inputs = {&gradient, 1}, .outputs = outputs, .step = kernels_.values()});
         return absl::OkStatus();
       };
+      device_.ResetStatistics();
       device_.Enqueue(Stream::kCompute, &work);
       RETURN_IF_ERROR(device_.Synchronize());
+      samples.push_back(times.end_ns - times.start_ns);
     }
     times_.update_picoseconds_per_element = Median(samples) * 1000 / elements + 1;
     return absl::OkStatus();
@@ -120,21 +128,21 @@ class MachineTiming {
   }
 
   absl::Status TimeCollectives() {
-    const int ranks = communicator_.size();
+    const int ranks = collectives_.size();
     RETURN_IF_ERROR(TimeTransfer(Stream::kGather, [this, ranks](int64_t bytes, Completion* done) {
-      communicator_.AllGather(Sequence::kGather,
-                              {.label = "timing", .whole = device_.arena(), .shard_bytes = bytes / ranks}, done);
+      collectives_.AllGather(Sequence::kGather,
+                             {.label = "timing", .whole = device_.arena(), .shard_bytes = bytes / ranks}, done);
       return absl::OkStatus();
     }));
     RETURN_IF_ERROR(TimeTransfer(Stream::kReduce, [this, ranks](int64_t bytes, Completion* done) {
       const int64_t elements = bytes / ranks / 4;
       auto* whole = reinterpret_cast<float*>(device_.arena());
-      communicator_.ReduceScatter(Sequence::kReduce,
-                                  {.label = "timing",
-                                   .whole = whole,
-                                   .shard = whole + communicator_.rank() * elements,
-                                   .shard_elements = elements},
-                                  done);
+      collectives_.ReduceScatter(Sequence::kReduce,
+                                 {.label = "timing",
+                                  .whole = whole,
+                                  .shard = whole + collectives_.rank() * elements,
+                                  .shard_elements = elements},
+                                 done);
       return absl::OkStatus();
     }));
     times_.scalars_ns = times_.transfer[static_cast<size_t>(Stream::kReduce)].latency_ns;
@@ -149,7 +157,7 @@ class MachineTiming {
     if (stream == Stream::kGather || stream == Stream::kReduce) work.completion = &done;
     work.run = [&] { return transfer(bytes, &done); };
     for (int i = 0; i < kTransfers; ++i) {
-      RETURN_IF_ERROR(Barrier(communicator_));
+      RETURN_IF_ERROR(Barrier(ranks_));
       const Clock::time_point start = Clock::now();
       device_.Enqueue(stream, &work);
       RETURN_IF_ERROR(device_.Synchronize());
@@ -160,10 +168,8 @@ class MachineTiming {
 
   absl::Status TimeTransfer(Stream stream, const Transfer& transfer) {
     const auto s = static_cast<size_t>(stream);
-    const int64_t large =
-        std::min(kLargeBytes, scratch_bytes()) / (communicator_.size() * 128) * (communicator_.size() * 128);
-    const int64_t small =
-        std::min(kSmallBytes, large / 16) / (communicator_.size() * 128) * (communicator_.size() * 128);
+    const int64_t large = std::min(kLargeBytes, scratch_bytes()) / (ranks_.size() * 128) * (ranks_.size() * 128);
+    const int64_t small = std::min(kSmallBytes, large / 16) / (ranks_.size() * 128) * (ranks_.size() * 128);
     if (small <= 0) return absl::OkStatus();  // a probe of next to nothing
     ASSIGN_OR_RETURN(const int64_t small_ns, TimeAlone(stream, transfer, small));
     ASSIGN_OR_RETURN(const int64_t large_ns, TimeAlone(stream, transfer, large));
@@ -177,7 +183,7 @@ class MachineTiming {
   absl::Status TimeBeside(Stream stream, const Transfer& transfer, int64_t bytes, int64_t transfer_ns) {
     // All ranks make the same number of collectives: the smallest that any wants.
     const int64_t wanted = std::clamp<int64_t>(beside_ns_ / 2 / std::max<int64_t>(transfer_ns, 1), 1, 64);
-    ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGatherText(communicator_, absl::StrCat(wanted)));
+    ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGatherText(ranks_, absl::StrCat(wanted)));
     int64_t count = wanted;
     for (const std::string& text : all) {
       int64_t theirs = wanted;
@@ -189,7 +195,7 @@ class MachineTiming {
     work.run = [&] { return transfer(bytes, &done); };
     std::vector<int64_t> lost;
     for (int i = 0; i < 3; ++i) {
-      RETURN_IF_ERROR(Barrier(communicator_));
+      RETURN_IF_ERROR(Barrier(ranks_));
       for (int64_t k = 0; k < count; ++k) device_.Enqueue(stream, &work);
       ASSIGN_OR_RETURN(const int64_t pass, kernels_.PassOver(calls_beside_));
       lost.push_back(std::max<int64_t>(pass - beside_ns_, 0));
@@ -202,7 +208,8 @@ class MachineTiming {
   int64_t scratch_bytes() const { return std::min(device_.arena_bytes(), host_.bytes()); }
 
   const JobPlan& probe_;
-  Communicator& communicator_;
+  Communicator& ranks_;
+  Communicator& collectives_;
   Device& device_;
   HostStore& host_;
   KernelTiming kernels_;
@@ -236,15 +243,24 @@ absl::StatusOr<MachineTimes> TimeMachine(const Model& model, const JobOptions& o
   o.times = nullptr;
   o.plan.reset();
   const Model layers = OneLayerOfEach(model, {o.micro_batch, o.sequence_length, o.dtype, /*training=*/true});
-  KernelSet kernels({.kind = machine.kernels, .threads = machine.threads});
+  const absl::StatusOr<KernelOptions> kernel_options = KernelsOf(machine);
+  RETURN_IF_ERROR(Agree(communicator, kernel_options.status()));
+  ASSIGN_OR_RETURN(const Backend* backend, FindBackend(machine.device));
+  KernelSet kernels(*kernel_options);
   ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> probe, MakeJobPlan(layers, o, ranks, kernels));
   // At least what the timed transfers move.
   const int64_t arena_bytes = std::max(probe->device_bytes(), kLargeBytes);
-  absl::StatusOr<std::unique_ptr<Device>> device = MakeCpuDevice(
+  absl::StatusOr<std::unique_ptr<Device>> device = backend->MakeDevice(
+      communicator,
       {.arena_bytes = arena_bytes, .threads = machine.threads, .deadline_seconds = machine.deadline_seconds});
-  absl::StatusOr<std::unique_ptr<HostPool>> host = HostPool::Create(kLargeBytes);
+  absl::StatusOr<std::unique_ptr<HostStore>> host = backend->MakeHostStore(kLargeBytes);
   RETURN_IF_ERROR(Agree(communicator, device.ok() ? host.status() : device.status()));
-  absl::StatusOr<MachineTimes> mine = MachineTiming(*probe, communicator, device->get(), host->get()).Run(kernels);
+  absl::StatusOr<std::unique_ptr<Communicator>> own =
+      backend->MakeCommunicator(communicator, **device, {.deadline_seconds = machine.deadline_seconds});
+  RETURN_IF_ERROR(Agree(communicator, own.status()));
+  Communicator& collectives = *own != nullptr ? **own : communicator;
+  absl::StatusOr<MachineTimes> mine =
+      MachineTiming(*probe, communicator, collectives, device->get(), host->get()).Run(kernels);
   RETURN_IF_ERROR(Agree(communicator, mine.status()));
   ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGatherText(communicator, mine->ToText()));
   MachineTimes slowest;

@@ -2,13 +2,13 @@
 
 #include <xxhash.h>
 
-#include <fstream>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "runtime/train/backend.h"
 
 namespace reprise {
 namespace {
@@ -17,20 +17,11 @@ constexpr int64_t kMostBytes = 16 << 20;
 constexpr char kFormat[] = "reprise times 1\n";
 constexpr char kEnd[] = "end\n";
 
-std::string Processor() {
-  std::ifstream information("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(information, line)) {
-    if (absl::StartsWith(line, "model name")) return line;
-  }
-  return "unknown processor";
-}
-
-std::string KeyOf(const Model& model, const JobOptions& o, const MachineOptions& machine, int ranks,
-                  const Communicator& communicator) {
+std::string KeyOf(const Model& model, const JobOptions& o, const MachineOptions& machine, const std::string& device,
+                  int ranks, const Communicator& communicator) {
   const BatchShape shape{o.micro_batch, o.sequence_length, o.dtype, /*training=*/true};
   const std::string program = TraceModel(OneLayerOfEach(model, shape), shape).ToString();
-  return absl::StrCat(Processor(), "; ", machine.threads, " threads; ", ranks, " ranks planned, ", communicator.size(),
+  return absl::StrCat(device, "; ", machine.threads, " threads; ", ranks, " ranks planned, ", communicator.size(),
                       " at work, ", communicator.local_size(), " on a host; ", ShardingName(o.sharding), "; optimizer ",
                       static_cast<int>(o.optimizer.kind), "; program ",
                       absl::Hex(XXH3_64bits(program.data(), program.size()), absl::kZeroPad16), "\n");
@@ -64,7 +55,9 @@ absl::Status TimesCache::Save(const std::string& key, const MachineTimes& times)
 absl::StatusOr<MachineTimes> CachedMachineTimes(const TimesCache& cache, const Model& model, const JobOptions& options,
                                                 const MachineOptions& machine, int ranks, Communicator& communicator) {
   const bool first = communicator.rank() == 0;
-  const std::string key = KeyOf(model, options, machine, ranks, communicator);
+  const absl::StatusOr<const Backend*> backend = FindBackend(machine.device);
+  RETURN_IF_ERROR(Agree(communicator, backend.status()));
+  const std::string key = KeyOf(model, options, machine, (*backend)->DeviceName(), ranks, communicator);
   std::optional<MachineTimes> known;
   if (first) known = cache.Load(key);
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,

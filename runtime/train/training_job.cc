@@ -1,14 +1,14 @@
 #include "runtime/train/training_job.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "offload/host_pool.h"
 #include "runtime/schedule/checker.h"
+#include "runtime/train/arena_floats.h"
+#include "runtime/train/backend.h"
 #include "runtime/train/machine_timing.h"
 
 namespace reprise {
@@ -31,15 +31,26 @@ absl::Status CheckSameSchedule(Communicator& communicator, const Schedule& sched
 
 }  // namespace
 
-TrainingJob::TrainingJob(const MachineOptions& machine, Communicator& communicator)
-    : communicator_(communicator),
-      kernels_({.kind = machine.kernels, .threads = machine.threads}),
-      copy_kernels_({.kind = machine.kernels, .threads = 1}) {}
+absl::StatusOr<KernelOptions> KernelsOf(const MachineOptions& machine) {
+  ASSIGN_OR_RETURN(const Backend* backend, FindBackend(machine.device));
+  RETURN_IF_ERROR(backend->Check());
+  return KernelOptions{.kind = machine.device == "cpu" ? machine.kernels : backend->kernels(),
+                       .threads = machine.threads};
+}
+
+TrainingJob::TrainingJob(const Backend& backend, const KernelOptions& kernels, Communicator& communicator)
+    : backend_(backend),
+      communicator_(communicator),
+      kernels_(kernels),
+      copy_kernels_({.kind = kernels.kind, .threads = 1}) {}
 
 absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const Model& model, const JobOptions& options,
                                                                  const MachineOptions& machine,
                                                                  Communicator& communicator) {
-  std::unique_ptr<TrainingJob> job(new TrainingJob(machine, communicator));
+  const absl::StatusOr<KernelOptions> kernels = KernelsOf(machine);
+  RETURN_IF_ERROR(Agree(communicator, kernels.status()));
+  ASSIGN_OR_RETURN(const Backend* backend, FindBackend(machine.device));
+  std::unique_ptr<TrainingJob> job(new TrainingJob(*backend, *kernels, communicator));
   JobOptions timed = options;
   if (options.checkpoint == "auto" && options.times == nullptr && !options.plan.has_value()) {
     ASSIGN_OR_RETURN(MachineTimes times, TimeMachine(model, options, machine, communicator.size(), communicator));
@@ -55,24 +66,38 @@ absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const Model& mo
     for (const UnitParameter& p : unit.parameters) job->parameters_.push_back(p.parameter);
   }
   RETURN_IF_ERROR(Agree(communicator, job->TakeMemory(machine)));
+  RETURN_IF_ERROR(Agree(communicator, job->MakeCommunicator(machine)));
+  RETURN_IF_ERROR(Agree(communicator, job->MakeSteps(machine)));
   return job;
 }
 
 absl::Status TrainingJob::TakeMemory(const MachineOptions& machine) {
-  ASSIGN_OR_RETURN(device_, MakeCpuDevice({.arena_bytes = plan_->device_bytes(),
-                                           .threads = machine.threads,
-                                           .stream_order = machine.stream_order,
-                                           .deadline_seconds = machine.deadline_seconds + kGraceSeconds,
-                                           .touch_arena = machine.touch_arena}));
+  ASSIGN_OR_RETURN(device_,
+                   backend_.MakeDevice(communicator_, {.arena_bytes = plan_->device_bytes(),
+                                                       .threads = machine.threads,
+                                                       .stream_order = machine.stream_order,
+                                                       .deadline_seconds = machine.deadline_seconds + kGraceSeconds,
+                                                       .touch_arena = machine.touch_arena}));
   if (plan_->host_bytes() > 0) {
-    ASSIGN_OR_RETURN(host_, HostPool::Create(plan_->host_bytes()));
+    ASSIGN_OR_RETURN(host_, backend_.MakeHostStore(plan_->host_bytes()));
   }
-  const StepResources resources{.device = device_.get(),
-                                .host = host_.get(),
-                                .communicator = &communicator_,
-                                .kernels = &kernels_,
-                                .copy_kernels = &copy_kernels_,
-                                .poison = machine.stream_order.random};
+  return absl::OkStatus();
+}
+
+absl::Status TrainingJob::MakeCommunicator(const MachineOptions& machine) {
+  ASSIGN_OR_RETURN(device_communicator_,
+                   backend_.MakeCommunicator(communicator_, *device_, {.deadline_seconds = machine.deadline_seconds}));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingJob::MakeSteps(const MachineOptions& machine) {
+  const StepResources resources{
+      .device = device_.get(),
+      .host = host_.get(),
+      .communicator = device_communicator_ != nullptr ? device_communicator_.get() : &communicator_,
+      .kernels = &kernels_,
+      .copy_kernels = &copy_kernels_,
+      .poison = machine.stream_order.random};
   ASSIGN_OR_RETURN(
       step_, Step::Create(plan_->schedule, plan_->units, plan_->options.dtype, plan_->options.optimizer, resources));
   if (plan_->options.evaluates) {
@@ -95,13 +120,16 @@ absl::Status TrainingJob::SetParameters(const ParameterSource& source) {
     const UnitState& state = plan_->schedule.unit_states[u];
     const int64_t count = whole ? unit.whole_elements : unit.shard_elements;
     const int64_t begin = whole ? 0 : communicator_.rank() * unit.shard_elements;
-    auto* master = reinterpret_cast<float*>(Address(state.master));
-    std::fill_n(master, count, 0.0F);  // padding is zero
-    for (const Operand& moment : state.moments) std::fill_n(reinterpret_cast<float*>(Address(moment)), count, 0.0F);
+    const ArenaFloats master(*device_, Address(state.master), count);
+    status = master.FillZero();  // padding is zero
+    for (const Operand& moment : state.moments) {
+      status.Update(ArenaFloats(*device_, Address(moment), count).FillZero());
+    }
     for (const UnitRange& range : RangesOf(unit, begin, begin + count)) {
-      status = source(*range.parameter->parameter, range.begin - range.parameter->offset,
-                      {master + (range.begin - begin), static_cast<size_t>(range.end - range.begin)});
       if (!status.ok()) break;
+      status = master.Fill(range.begin - begin, range.end - range.begin, [&](int64_t first, absl::Span<float> out) {
+        return source(*range.parameter->parameter, range.begin - range.parameter->offset + first, out);
+      });
     }
   }
   RETURN_IF_ERROR(Agree(communicator_, status));
@@ -117,23 +145,42 @@ absl::Status TrainingJob::Publish() {
     const UnitState& state = plan_->schedule.unit_states[u];
     const int64_t count = whole ? unit.whole_elements : unit.shard_elements;
     std::byte* to = Address(state.whole) + (whole ? 0 : communicator_.rank() * count * SizeOf(dtype));
-    if (dtype == DType::kBFloat16) {
-      const KernelSpec cast{"cast",
-                            {{DType::kFloat32, {count}}},
-                            {{dtype, {count}}},
-                            Attributes().Set("dtype", static_cast<int64_t>(dtype))};
-      ASSIGN_OR_RETURN(const Kernel* kernel, copy_kernels_.Get(cast));
-      const std::byte* input = Address(state.master);
-      kernel->Run({.inputs = {&input, 1}, .outputs = {&to, 1}});
-    }
-    if (whole) continue;
-    Completion done;
-    communicator_.AllGather(
-        Sequence::kGather,
-        {.label = unit.name.c_str(), .whole = Address(state.whole), .shard_bytes = count * SizeOf(dtype)}, &done);
-    RETURN_IF_ERROR(done.Wait());
+    if (dtype == DType::kBFloat16) RETURN_IF_ERROR(CastToWhole(state.master, to, count));
+    if (!whole) RETURN_IF_ERROR(GatherWhole(unit, state.whole));
   }
   return absl::OkStatus();
+}
+
+absl::Status TrainingJob::CastToWhole(const Operand& master, std::byte* whole, int64_t count) {
+  const DType dtype = plan_->options.dtype;
+  const KernelSpec cast{
+      "cast", {{DType::kFloat32, {count}}}, {{dtype, {count}}}, Attributes().Set("dtype", static_cast<int64_t>(dtype))};
+  ASSIGN_OR_RETURN(const Kernel* kernel, copy_kernels_.Get(cast));
+  const std::byte* input = Address(master);
+  Work work;
+  work.run = [&] {
+    kernel->Run({.inputs = {&input, 1}, .outputs = {&whole, 1}});
+    return absl::OkStatus();
+  };
+  device_->Enqueue(Stream::kGather, &work);
+  return device_->Synchronize();
+}
+
+absl::Status TrainingJob::GatherWhole(const Unit& unit, const Operand& whole) {
+  Communicator& communicator = device_communicator_ != nullptr ? *device_communicator_ : communicator_;
+  Completion done;
+  Work work;
+  work.completion = &done;
+  work.run = [&] {
+    communicator.AllGather(Sequence::kGather,
+                           {.label = unit.name.c_str(),
+                            .whole = Address(whole),
+                            .shard_bytes = unit.shard_elements * SizeOf(plan_->options.dtype)},
+                           &done);
+    return absl::OkStatus();
+  };
+  device_->Enqueue(Stream::kGather, &work);
+  return device_->Synchronize();
 }
 
 Batch TrainingJob::batch(int micro_batch) {
@@ -164,17 +211,23 @@ std::pair<int32_t, const UnitParameter*> TrainingJob::Locate(const Parameter& pa
 absl::Status TrainingJob::Collect(const Unit& unit, const UnitParameter& p, const float* shard, int64_t first,
                                   absl::Span<float> out) {
   const int64_t from = p.offset + first;  // in the unit
+  absl::Status status;
   for (int rank = 0; rank < communicator_.size(); ++rank) {
     const int64_t begin = std::max(from, rank * unit.shard_elements);
     const int64_t end = std::min(from + static_cast<int64_t>(out.size()), (rank + 1) * unit.shard_elements);
     if (begin >= end) continue;
     float* to = out.data() + (begin - from);
     const size_t bytes = static_cast<size_t>(end - begin) * sizeof(float);
-    if (rank == communicator_.rank()) std::memcpy(to, shard + (begin - rank * unit.shard_elements), bytes);
+    // Also where it can't be read, the others wait in the broadcast.
+    if (rank == communicator_.rank()) {
+      status.Update(
+          device_->CopyToHost({reinterpret_cast<std::byte*>(to), bytes},
+                              reinterpret_cast<const std::byte*>(shard + (begin - rank * unit.shard_elements))));
+    }
     RETURN_IF_ERROR(
         Broadcast(communicator_, p.parameter->name().c_str(), {reinterpret_cast<std::byte*>(to), bytes}, rank));
   }
-  return absl::OkStatus();
+  return status;
 }
 
 absl::Status TrainingJob::ReadParameter(const Parameter& parameter, absl::Span<float> out) {

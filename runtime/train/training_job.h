@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,17 +28,23 @@
 
 namespace reprise {
 
+class Backend;
+
 struct MachineOptions {
+  std::string device = "cpu";  // or "cuda"
   int threads = 1;
-  StreamOrder stream_order = {};
+  StreamOrder stream_order = {};  // cpu only
   double deadline_seconds = 300;
-  KernelKind kernels = KernelKind::kCpu;
-  bool touch_arena = true;  // before the first step; else pages come as steps first write them
+  KernelKind kernels = KernelKind::kCpu;  // of the cpu
+  bool touch_arena = true;                // before the first step; else pages come as steps first write them
 };
+
+// Of the compute stream of that machine. Errors of FindBackend and Backend::Check.
+absl::StatusOr<KernelOptions> KernelsOf(const MachineOptions& machine);
 
 class TrainingJob {
  public:
-  // Plans, compares the schedule's hash over ranks, and takes all memory. Errors of MakeJobPlan, MakeCpuDevice and the
+  // Plans, compares the schedule's hash over ranks, and takes all memory. Errors of MakeJobPlan, the backend and the
   // communicator.
   static absl::StatusOr<std::unique_ptr<TrainingJob>> Create(const Model& model, const JobOptions& options,
                                                              const MachineOptions& machine, Communicator& communicator);
@@ -69,16 +77,21 @@ class TrainingJob {
   absl::Status ReadGradient(const Parameter& parameter, double factor, absl::Span<float> out);
 
  private:
-  TrainingJob(const MachineOptions& machine, Communicator& communicator);
+  TrainingJob(const Backend& backend, const KernelOptions& kernels, Communicator& communicator);
   std::byte* Address(const Operand& operand) const;
   absl::Status TakeMemory(const MachineOptions& machine);
+  absl::Status MakeCommunicator(const MachineOptions& machine);
+  absl::Status MakeSteps(const MachineOptions& machine);
   // Brings the copies in the compute type up to date with the masters.
   absl::Status Publish();
+  absl::Status CastToWhole(const Operand& master, std::byte* whole, int64_t count);
+  absl::Status GatherWhole(const Unit& unit, const Operand& whole);
   // Copies elements of a parameter, from `first` on, from the ranks that own each part of its unit.
   absl::Status Collect(const Unit& unit, const UnitParameter& p, const float* shard, int64_t first,
                        absl::Span<float> out);
   std::pair<int32_t, const UnitParameter*> Locate(const Parameter& parameter) const;
 
+  const Backend& backend_;
   Communicator& communicator_;
   KernelSet kernels_;
   KernelSet copy_kernels_;
@@ -86,6 +99,7 @@ class TrainingJob {
   std::vector<const Parameter*> parameters_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<HostStore> host_;
+  std::unique_ptr<Communicator> device_communicator_;  // null: communicator_ reaches the device's memory
   std::unique_ptr<reprise::Step> step_;
   std::unique_ptr<reprise::Step> evaluation_;
 };

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -45,6 +46,56 @@ TEST(AsyncDevice, WorkOnOneStreamRunsInOrderAlsoBeyondTheQueue) {
   ASSERT_TRUE(device->Synchronize().ok());
   ASSERT_EQ(order.size(), kCount);
   for (int i = 0; i < kCount; ++i) ASSERT_EQ(order[i], i);
+}
+
+// In both orders of streams.
+TEST(CpuDevices, TellWhenWorkRan) {
+  for (const bool random : {false, true}) {
+    const std::unique_ptr<Device> device = MakeDevice({.stream_order = {.random = random, .seed = 1}});
+    const auto nap = [] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
+    WorkTimes first_times;
+    WorkTimes second_times;
+    Work first = Do(nap);
+    first.times = &first_times;
+    Completion completion;
+    Work second;  // ends with its completion
+    second.times = &second_times;
+    second.completion = &completion;
+    std::thread finisher;
+    second.run = [&] {
+      finisher = std::thread([&] {
+        nap();
+        completion.Finish(absl::OkStatus());
+      });
+      return absl::OkStatus();
+    };
+    device->ResetStatistics();
+    device->Enqueue(Stream::kCompute, &first);
+    device->Record(Stream::kCompute, 0);
+    device->Wait(Stream::kReduce, 0);
+    device->Enqueue(Stream::kReduce, &second);
+    ASSERT_TRUE(device->Synchronize().ok());
+    finisher.join();
+    EXPECT_GE(first_times.start_ns, 0);
+    EXPECT_GE(first_times.end_ns - first_times.start_ns, 10'000'000);
+    EXPECT_GE(second_times.start_ns, first_times.end_ns);
+    EXPECT_GE(second_times.end_ns - second_times.start_ns, 10'000'000);
+  }
+}
+
+TEST(CpuDevices, HaveTheirMemoryInTheHosts) {
+  const std::unique_ptr<Device> device = MakeDevice({.arena_bytes = 16});
+  EXPECT_TRUE(device->memory_is_of_host());
+  const absl::StatusOr<std::byte*> more = device->TakeMemory(3);
+  ASSERT_TRUE(more.ok()) << more.status();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(*more) % 256, 0);
+  EXPECT_EQ((*more)[2], std::byte{0});
+  const std::array<std::byte, 2> sent = {std::byte{7}, std::byte{9}};
+  std::array<std::byte, 2> got{};
+  ASSERT_TRUE(device->CopyToDevice(*more + 1, sent).ok());
+  EXPECT_EQ((*more)[2], std::byte{9});
+  ASSERT_TRUE(device->CopyToHost(absl::MakeSpan(got), *more + 1).ok());
+  EXPECT_EQ(got, sent);
 }
 
 TEST(AsyncDevice, StreamsRunBesideEachOther) {

@@ -271,10 +271,19 @@ TEST_F(BadInput, OutputsThatCannotBeWritten) {
 
 TEST_F(BadInput, WhatIsNotBuiltYet) {
   for (const char* flags :
-       {"--resume=snapshot", "--snapshot_dir=x", "--snapshot_every=4", "--device=cuda", "--offload=parameters",
-        "--offload=optimizer", "--checkpoint=all --offload=activations --offload_file=x", "--replicas=2"}) {
+       {"--resume=snapshot", "--snapshot_dir=x", "--snapshot_every=4", "--offload=parameters", "--offload=optimizer",
+        "--checkpoint=all --offload=activations --offload_file=x", "--replicas=2"}) {
     Refused(flags, kConfiguration, {"is not built yet"});
   }
+}
+
+// Whether or not the CUDA part was built.
+TEST_F(BadInput, NoCudaDevice) {
+  Expect(absl::StrCat("CUDA_VISIBLE_DEVICES= ", Train(Flags("--device=cuda"))), kConfiguration,
+         {"device=cuda", "use device=cpu"});
+  Expect(absl::StrCat("REPRISE_CUDA_LIBRARY=/absent.so ", Train(Flags("--device=cuda"))), kConfiguration,
+         {"/absent.so", "use device=cpu"});
+  Refused("--device=cuda --stream_order=random:1", kConfiguration, {"--stream_order=random:1", "--device=cpu"});
 }
 
 // oneDNN would leave parts of a product unwritten.

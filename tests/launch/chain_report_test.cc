@@ -46,7 +46,7 @@ TEST(ChainReport, NamesEveryLayerWithWhatIsKept) {
   auto report = RunReport::Open(PosixStorage(), folder.File("report.html"));
   ASSERT_TRUE(report.ok()) << report.status();
   const auto alone = MakeLocalCommunicators(1, {});
-  ASSERT_TRUE(report->SetRun(RunObject(TrainConfiguration(), **job, *alone[0], 1, {})).ok());
+  ASSERT_TRUE(report->SetRun(RunObject(TrainConfiguration(), **job, *alone[0], {}, {})).ok());
   const auto trace = SimulatedTrace(**job);
   ASSERT_TRUE(trace.ok()) << trace.status();
   ASSERT_TRUE(report->SetTrace(*trace).ok());

@@ -206,7 +206,6 @@ TEST(Resolve, NamesWhatIsNotBuilt) {
       {{"--offload=parameters"}, "--offload=parameters is not built yet"},
       {{"--offload=optimizer"}, "--offload=optimizer is not built yet"},
       {{"--checkpoint=all", "--offload=activations", "--offload_file=x"}, "--offload_file is not built yet"},
-      {{"--device=cuda"}, "--device=cuda is not built yet"},
       {{"--snapshot_dir=x"}, "--snapshot_dir is not built yet"},
       {{"--snapshot_every=5"}, "--snapshot_every is not built yet"},
       {{"--resume=x"}, "--resume of a snapshot is not built yet"},

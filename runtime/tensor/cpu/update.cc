@@ -114,6 +114,7 @@ KernelOr MakeAdamW(const KernelSpec& spec, const KernelOptions& options) {
   RETURN_IF_ERROR(CheckFloat32(spec));
   const auto run = [elements = spec.inputs[0].elements(), attributes = spec.attributes,
                     threads = options.threads](const KernelArguments& arguments) {
+    if (arguments.step->updates == 0) return;
     const AdamWTask task(attributes, arguments);
     ParallelFor(threads, elements, kGrainElements, [&](int64_t begin, int64_t end) {
       HWY_DYNAMIC_DISPATCH(AdamW)(task, begin, end);
@@ -127,6 +128,7 @@ KernelOr MakeSgd(const KernelSpec& spec, const KernelOptions& options) {
   const auto run = [elements = spec.inputs[0].elements(),
                     weight_decay = static_cast<float>(spec.attributes.Real("weight_decay")),
                     threads = options.threads](const KernelArguments& arguments) {
+    if (arguments.step->updates == 0) return;
     const SgdTask task{.g = Input<float>(arguments, 0),
                        .p = Output<float>(arguments, 0),
                        .rate = static_cast<float>(arguments.step->learning_rate),

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "runtime/tensor/cuda/threads.h"
+#include "device/cuda/threads.h"
 
 namespace reprise::cuda {
 

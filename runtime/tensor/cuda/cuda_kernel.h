@@ -21,8 +21,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/tensor/access.h"
-#include "runtime/tensor/cuda/launch.h"
-#include "runtime/tensor/cuda/threads.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/threads.h"
 #include "runtime/tensor/kernel.h"
 
 namespace reprise::cuda {

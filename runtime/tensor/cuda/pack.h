@@ -15,7 +15,7 @@
 
 #include "runtime/tensor/access.h"
 #include "runtime/tensor/bfloat16.h"
-#include "runtime/tensor/cuda/threads.h"
+#include "device/cuda/threads.h"
 #include "runtime/tensor/kernel.h"
 
 namespace reprise::cuda {

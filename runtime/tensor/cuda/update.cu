@@ -6,6 +6,7 @@
 #include "runtime/tensor/cuda/cuda_kernel.h"
 #include "runtime/tensor/cuda/flat.h"
 #include "runtime/tensor/cuda/pack.h"
+#include "runtime/tensor/step_factor.h"
 
 namespace reprise::cuda {
 namespace {
@@ -54,6 +55,7 @@ REPRISE_ON_DEVICE AdamWConstants ConstantsOf(const AdamWTask& task) {
 
 // One thread of a block makes the constants, while the loads of the others are under way.
 REPRISE_KERNEL void AdamW(AdamWTask task) {
+  if (task.step->updates == 0) return;
   auto* constants = Shared<AdamWConstants>();
   const int64_t i = FlatIndex<float>();
   const Pack<float, kFloats> g = LoadFlat<kFloats>(task.g, i, task.elements);
@@ -81,6 +83,7 @@ REPRISE_KERNEL void AdamW(AdamWTask task) {
 }
 
 REPRISE_KERNEL void Sgd(const float* g, float* p, const StepValues* step, int64_t elements, float weight_decay) {
+  if (step->updates == 0) return;
   const auto rate = static_cast<float>(step->learning_rate);
   const auto scale = static_cast<float>(step->gradient_scale);
   const int64_t i = FlatIndex<float>();
@@ -111,6 +114,14 @@ REPRISE_KERNEL void AddChunks(const double* sums, int64_t chunks, double* result
   for (int64_t chunk = Thread(); chunk < chunks; chunk += Threads()) sum += sums[chunk];
   sum = BlockSum(sum);
   if (Thread() == 0) Put(*result, sum, accumulate);
+}
+
+// One thread. Sums and factor stand in memory of the device, so that the host has nothing to wait for.
+REPRISE_KERNEL void SetStepFactor(const double* sums, double clip_norm, double* out) {
+  if (Thread() != 0) return;
+  const StepFactor factor = MakeStepFactor(sums[0], sums[1], sums[2], clip_norm);
+  out[0] = factor.gradient_scale;
+  out[1] = factor.updates;
 }
 
 // A thread the elements of a pack of the smaller type.
@@ -180,6 +191,12 @@ KernelOr MakeSquaredSum(const KernelSpec& spec, const KernelOptions& /*options*/
   return MakeFloatKernel(spec, run, chunks * static_cast<int64_t>(sizeof(double)));
 }
 
+KernelOr MakeStepFactorKernel(const KernelSpec& spec, const KernelOptions& /*options*/) {
+  return MakeFunctionKernel([clip_norm = spec.attributes.Real("clip_norm")](const KernelArguments& arguments) {
+    Launch({.threads = kWarp}, SetStepFactor, Input<double>(arguments, 0), clip_norm, Output<double>(arguments, 0));
+  });
+}
+
 template <typename X, typename Y>
 KernelOr MakeCastOf(const KernelSpec& spec) {
   const int64_t elements = spec.inputs[0].elements();
@@ -217,6 +234,7 @@ KernelOr MakeFillZero(const KernelSpec& spec, const KernelOptions& /*options*/) 
 [[maybe_unused]] const bool registered =
     RegisterKernel("adamw", KernelKind::kCuda, MakeAdamW) && RegisterKernel("sgd", KernelKind::kCuda, MakeSgd) &&
     RegisterKernel("squared_sum", KernelKind::kCuda, MakeSquaredSum) &&
+    RegisterKernel("step_factor", KernelKind::kCuda, MakeStepFactorKernel) &&
     RegisterKernel("cast", KernelKind::kCuda, MakeCast) && RegisterKernel("fill_zero", KernelKind::kCuda, MakeFillZero);
 
 }  // namespace

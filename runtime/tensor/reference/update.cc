@@ -1,8 +1,10 @@
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "base/check.h"
 #include "runtime/tensor/access.h"
+#include "runtime/tensor/step_factor.h"
 
 namespace reprise {
 namespace {
@@ -18,6 +20,7 @@ struct AdamW {
     T* m = Output<T>(arguments, 1);
     T* v = Output<T>(arguments, 2);
     const StepValues& step = *arguments.step;
+    if (step.updates == 0) return;
     const double beta1 = spec.attributes.Real("beta1");
     const double beta2 = spec.attributes.Real("beta2");
     const auto t = static_cast<double>(step.step + 1);
@@ -43,6 +46,7 @@ struct Sgd {
     using W = Wide<T>;
     const T* g = Input<T>(arguments, 0);
     T* p = Output<T>(arguments, 0);
+    if (arguments.step->updates == 0) return;
     const auto rate = static_cast<W>(arguments.step->learning_rate);
     const auto scale = static_cast<W>(arguments.step->gradient_scale);
     const auto decay = static_cast<W>(spec.attributes.Real("weight_decay"));
@@ -104,9 +108,22 @@ struct FillZero {
   }
 };
 
+// A few numbers: one kernel for the reference and the CPU.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeStepFactorKernel(const KernelSpec& spec, const KernelOptions& /*options*/) {
+  return MakeFunctionKernel([clip_norm = spec.attributes.Real("clip_norm")](const KernelArguments& arguments) {
+    const auto* sums = Input<double>(arguments, 0);
+    const StepFactor factor = MakeStepFactor(sums[0], sums[1], sums[2], clip_norm);
+    auto* out = Output<double>(arguments, 0);
+    out[0] = factor.gradient_scale;
+    out[1] = factor.updates;
+  });
+}
+
 [[maybe_unused]] const bool registered = RegisterReference<AdamW>("adamw") && RegisterReference<Sgd>("sgd") &&
                                          RegisterReference<SquaredSum>("squared_sum") &&
-                                         RegisterReference<Cast>("cast") && RegisterReference<FillZero>("fill_zero");
+                                         RegisterReference<Cast>("cast") && RegisterReference<FillZero>("fill_zero") &&
+                                         RegisterKernel("step_factor", KernelKind::kReference, MakeStepFactorKernel) &&
+                                         RegisterKernel("step_factor", KernelKind::kCpu, MakeStepFactorKernel);
 
 }  // namespace
 }  // namespace reprise

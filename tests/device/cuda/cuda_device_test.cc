@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -138,6 +141,88 @@ TEST(CudaDevice, SynchronizeWaitsForCompletions) {
   EXPECT_EQ(device->Synchronize().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
+TEST(CudaDevice, CopiesBetweenTheHostAndItsMemory) {
+  testing::ResetRuntime({});
+  auto device = *MakeCudaDevice({.arena_bytes = 64});
+  EXPECT_FALSE(device->memory_is_of_host());
+  const absl::StatusOr<std::byte*> more = device->TakeMemory(48);
+  ASSERT_TRUE(more.ok()) << more.status();
+  std::array<std::byte, 48> zeros{};
+  std::array<std::byte, 48> got;
+  got.fill(std::byte{1});
+  ASSERT_TRUE(device->CopyToHost(absl::MakeSpan(got), *more).ok());
+  EXPECT_EQ(got, zeros);
+  std::array<std::byte, 48> sent;
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 3);
+  for (std::byte* place : {*more, device->arena() + 8}) {
+    ASSERT_TRUE(device->CopyToDevice(place, sent).ok());
+    ASSERT_TRUE(device->CopyToHost(absl::MakeSpan(got), place).ok());
+    EXPECT_EQ(got, sent);
+  }
+  EXPECT_TRUE(device->CopyToDevice(*more, {}).ok());
+}
+
+// A kernel on one stream that another waits for: the second begins when the first has ended, and that is its wait.
+TEST(CudaDevice, TellsWhenWorkRanAndWhatStreamsWaitedFor) {
+  testing::ResetRuntime({});
+  auto device = *MakeCudaDevice({});
+  device->ReserveEvents(1);
+  const auto nap = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  Work gather = Kernel(nap);
+  Work forward = Kernel([] {});
+  WorkTimes gather_times;
+  WorkTimes forward_times;
+  gather.times = &gather_times;
+  forward.times = &forward_times;
+  device->ResetStatistics();
+  device->Enqueue(Stream::kGather, &gather);
+  device->Record(Stream::kGather, 0);
+  device->Wait(Stream::kCompute, 0);
+  device->Enqueue(Stream::kCompute, &forward);
+  ASSERT_TRUE(device->Synchronize().ok());
+  EXPECT_GE(gather_times.end_ns - gather_times.start_ns, 20'000'000);
+  EXPECT_GE(forward_times.start_ns, gather_times.end_ns);
+  const StreamStatistics statistics = device->Statistics();
+  const auto& waited = statistics.waited_seconds[static_cast<size_t>(Stream::kCompute)];
+  EXPECT_GE(waited[static_cast<size_t>(Stream::kGather)], 0.02);
+  EXPECT_EQ(waited[static_cast<size_t>(Stream::kReduce)], 0);
+  EXPECT_GE(statistics.busy_seconds[static_cast<size_t>(Stream::kGather)], 0.02);
+  device->ResetStatistics();
+  EXPECT_EQ(device->Statistics().busy_seconds[static_cast<size_t>(Stream::kGather)], 0);
+}
+
+// A collective that hangs is seen by whoever watches it, who ends it.
+TEST(CudaDevice, AsksItsMonitorWhileItWaits) {
+  testing::ResetRuntime({});
+  auto device = *MakeCudaDevice({.deadline_seconds = 60});
+  bool given_up = false;
+  device->SetMonitor([&] {
+    given_up = true;
+    return absl::UnavailableError("rank 1 is gone");
+  });
+  const Work hangs = {.run = [&] {
+    testing::EnqueueWhenReady(cuda::CurrentStream(), [&] { return given_up; });
+    return absl::OkStatus();
+  }};
+  device->Enqueue(Stream::kGather, &hangs);
+  EXPECT_EQ(device->Synchronize(), absl::UnavailableError("rank 1 is gone"));
+  device->SetMonitor(nullptr);
+  EXPECT_TRUE(device->Synchronize().ok());
+}
+
+TEST(CudaDevice, ErrorsNameTheWork) {
+  testing::ResetRuntime({});
+  auto device = *MakeCudaDevice({});
+  Work work = {.run = [] {
+    testing::FailLaunch();
+    return absl::OkStatus();
+  }};
+  work.label = "backward of h.3";
+  device->Enqueue(Stream::kCompute, &work);
+  const std::string message(device->Synchronize().message());
+  EXPECT_THAT(message, HasSubstr("start backward of h.3 on the stream compute"));
+}
+
 TEST(CudaDevice, RefusesAMachineWithoutDevices) {
   testing::ResetRuntime({.devices = 0});
   const absl::Status none = MakeCudaDevice({}).status();
@@ -170,6 +255,13 @@ TEST(CudaDevice, EveryCallMayFail) {
     device.ReserveEvents(2);
     Work work = Kernel([] {});
     work.done = [] {};
+    WorkTimes times;
+    work.times = &times;
+    const absl::StatusOr<std::byte*> more = device.TakeMemory(8);
+    if (!more.ok()) return more.status();
+    const std::array<std::byte, 8> bytes{};
+    if (absl::Status status = device.CopyToDevice(*more, bytes); !status.ok()) return status;
+    device.ResetStatistics();
     device.Enqueue(Stream::kCompute, &work);
     device.Record(Stream::kCompute, 0);
     device.Wait(Stream::kOffload, 0);

@@ -97,6 +97,49 @@ TEST(Sgd, IsItsFormula) {
   }
 }
 
+TEST(Updates, LeaveEverythingAsItIsWhereTheStepHasNone) {
+  const Values g(5, std::nan(""));
+  const std::vector<Values> before = {RandomValues(5, 2), RandomValues(5, 3), RandomValues(5, 4, 0, 1)};
+  const StepValues none{.learning_rate = 0.1, .updates = 0};
+  for (const KernelKind kind : kKernelKinds) {
+    const std::vector<Values> after = RunKernel(AdamW(5, 0.1), {g}, {.kind = kind, .step = none, .before = before});
+    for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(SameBits(after[i], before[i])) << i;
+    const KernelSpec sgd = MakeSpec("sgd", {{DType::kFloat32, {5}}}, Attributes().Set("weight_decay", 0.01));
+    EXPECT_TRUE(SameBits(RunKernel(sgd, {g}, {.kind = kind, .step = none, .before = {before[0]}})[0], before[0]));
+  }
+}
+
+TEST(StepFactor, DividesByTheCountAndClipsTheNormOfTheMean) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  struct Case {
+    Values sums;  // loss, squared norm, count
+    double clip_norm;
+    Values factor;
+  };
+  const std::vector<Case> cases = {
+      {{6, 16, 2}, 0, {0.5, 1}},                         // not clipped
+      {{6, 16, 2}, 5, {0.5, 1}},                         // the norm is 2
+      {{6, 16, 2}, 1, {0.5 / (2 + 1e-6), 1}},            // as clip_grad_norm_
+      {{6, 0, 4}, 1, {0.25, 1}},                         // no gradient at all
+      {{0, 0, 0}, 1, {0, 0}},                            // no label counted
+      {{std::nan(""), 16, 2}, 1, {0, 0}},                //
+      {{infinity, 16, 2}, 0, {0, 0}},                    //
+      {{6, infinity, 2}, 1, {0, 0}},                     //
+      {{6, std::nan(""), 2}, 0, {0, 0}},                 //
+      {{-6, 16, 2}, 0, {0.5, 1}},                        //
+      {{6, 1e308, 1}, 1e-3, {1e-3 / (1e154 + 1e-6), 1}}  //
+  };
+  for (const Case& c : cases) {
+    for (const KernelKind kind : kKernelKinds) {
+      const KernelSpec spec{"step_factor",
+                            {{DType::kFloat64, {3}}},
+                            {{DType::kFloat64, {2}}},
+                            Attributes().Set("clip_norm", c.clip_norm)};
+      ExpectClose(RunKernel(spec, {c.sums}, {.kind = kind})[0], c.factor, {1e-15}, "factor");
+    }
+  }
+}
+
 TEST(SquaredSum, IsExactForIntegers) {
   for (const int64_t count : {1, 15, 17, 4095, 4096, 4097, 50000}) {
     const Values x = RandomIntegers(count, 1, 1 << 18);

@@ -13,8 +13,8 @@
 
 #include "base/check.h"
 #include "device/cuda/current_stream.h"
-#include "runtime/tensor/cuda/launch.h"
-#include "runtime/tensor/cuda/threads.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/threads.h"
 #include "tests/tools/cuda/fiber.h"
 #include "tests/tools/cuda/runtime.h"
 

@@ -6,7 +6,9 @@
 #include <tuple>
 #include <vector>
 
+#include "device/cuda/current_stream.h"
 #include "runtime/tensor/access.h"
+#include "tests/tools/cuda/runtime.h"
 
 namespace reprise::cuda {
 namespace {
@@ -35,9 +37,15 @@ class PlainProduct : public Product {
   int64_t scratch_bytes() const override { return 0; }
 
   void Run(const ProductArguments& arguments) const override {
-    const auto [m, n, k] = std::tuple(spec_.m, spec_.n, spec_.k);
-    const std::vector<float> a = Widen(spec_.inputs, arguments.a, m, k, spec_.transpose_a, spec_.RowOfA());
-    const std::vector<float> b = Widen(spec_.inputs, arguments.b, k, n, spec_.transpose_b, spec_.transpose_b ? k : n);
+    if (CurrentStream() == nullptr) return RunNow(spec_, arguments);
+    testing::EnqueueOnStream(CurrentStream(), [spec = spec_, arguments] { RunNow(spec, arguments); });
+  }
+
+ private:
+  static void RunNow(const ProductSpec& spec, const ProductArguments& arguments) {
+    const auto [m, n, k] = std::tuple(spec.m, spec.n, spec.k);
+    const std::vector<float> a = Widen(spec.inputs, arguments.a, m, k, spec.transpose_a, spec.RowOfA());
+    const std::vector<float> b = Widen(spec.inputs, arguments.b, k, n, spec.transpose_b, spec.transpose_b ? k : n);
     std::vector<float> sums(static_cast<size_t>(n));
     for (int64_t r = 0; r < m; ++r) {
       std::fill(sums.begin(), sums.end(), 0.0F);
@@ -45,15 +53,15 @@ class PlainProduct : public Product {
         const float factor = a[static_cast<size_t>(r * k + i)];
         for (int64_t c = 0; c < n; ++c) sums[static_cast<size_t>(c)] += factor * b[static_cast<size_t>(i * n + c)];
       }
-      for (int64_t c = 0; c < n; ++c) Store(arguments, r * n + c, c, sums[static_cast<size_t>(c)]);
+      for (int64_t c = 0; c < n; ++c) Store(spec, arguments, r * n + c, c, sums[static_cast<size_t>(c)]);
     }
   }
 
- private:
-  void Store(const ProductArguments& arguments, int64_t i, int64_t column, float sum) const {
-    if (spec_.bias) sum += LoadAs(spec_.output, arguments.bias, column);
-    if (arguments.accumulate) sum = LoadAs(spec_.output, arguments.c, i) + sum;
-    if (spec_.output == DType::kBFloat16) {
+  static void Store(const ProductSpec& spec, const ProductArguments& arguments, int64_t i, int64_t column,
+                    float sum) {
+    if (spec.bias) sum += LoadAs(spec.output, arguments.bias, column);
+    if (arguments.accumulate) sum = LoadAs(spec.output, arguments.c, i) + sum;
+    if (spec.output == DType::kBFloat16) {
       reinterpret_cast<BFloat16*>(arguments.c)[i] = BFloat16(sum);
     } else {
       reinterpret_cast<float*>(arguments.c)[i] = sum;

@@ -3,28 +3,36 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <random>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 
+using Clock = std::chrono::steady_clock;
+
 struct StandinEvent {
   int64_t issued = 0;  // records asked for
   int64_t done = 0;    // the latest that has come to pass
+  Clock::time_point when;
 };
 
 namespace {
 
 struct Entry {
-  std::function<void()> work;     // empty for a wait
-  StandinEvent* event = nullptr;  // waited for
-  int64_t record = 0;             // which record of it
+  std::function<void()> work = nullptr;   // empty for what waits
+  StandinEvent* event = nullptr;          // waited for
+  int64_t record = 0;                     // which record of it
+  std::function<bool()> ready = nullptr;  // asked until true
 };
 
 }  // namespace
@@ -49,10 +57,22 @@ struct Runtime {
   std::set<StandinEvent*> events;
 };
 
-// One thread at a time: the issuing thread.
+std::mutex options_mutex;
+RuntimeOptions shared_options;  // of threads that come
+std::atomic<int64_t> live_objects = 0;
+
+Runtime NewRuntime() {
+  const std::lock_guard lock(options_mutex);
+  Runtime runtime;
+  runtime.options = shared_options;
+  runtime.random.seed(shared_options.seed++);
+  return runtime;
+}
+
+// Of this thread.
 Runtime& TheRuntime() {
-  static auto* runtime = new Runtime;
-  return *runtime;
+  thread_local Runtime runtime = NewRuntime();
+  return runtime;
 }
 
 cudaError_t Fail(cudaError_t error) {
@@ -69,19 +89,33 @@ bool Fails() { return TheRuntime().calls++ == TheRuntime().options.failing_call;
 bool Ready(const StandinStream& stream) {
   if (stream.entries.empty()) return false;
   const Entry& first = stream.entries.front();
+  if (first.ready) return first.ready();
   return first.event == nullptr || first.event->done >= first.record;
+}
+
+bool AnyAsks() {
+  const auto& streams = TheRuntime().streams;
+  return std::any_of(streams.begin(), streams.end(),
+                     [](const StandinStream* s) { return !s->entries.empty() && s->entries.front().ready; });
 }
 
 // Takes entries in a seeded order until `enough`.
 template <typename Enough>
 void RunUntil(Enough enough) {
+  constexpr std::chrono::seconds kPatience{60};
   Runtime& runtime = TheRuntime();
+  Clock::time_point last = Clock::now();
   while (!enough()) {
     std::vector<StandinStream*> ready;
     for (StandinStream* stream : runtime.streams) {
       if (Ready(*stream)) ready.push_back(stream);
     }
-    REPRISE_CHECK(!ready.empty()) << "all streams wait for events: a GPU would hang";
+    if (ready.empty() && AnyAsks() && Clock::now() - last < kPatience) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      continue;
+    }
+    REPRISE_CHECK(!ready.empty()) << "all streams wait: a GPU would hang";
+    last = Clock::now();
     StandinStream* stream = ready[runtime.random() % ready.size()];
     const Entry entry = std::move(stream->entries.front());
     stream->entries.pop_front();
@@ -100,20 +134,24 @@ namespace reprise::testing {
 
 void ResetRuntime(const RuntimeOptions& options) {
   REPRISE_CHECK(LiveObjects() == 0) << LiveObjects() << " objects of the runtime are alive";
-  TheRuntime() = Runtime();
-  TheRuntime().options = options;
-  TheRuntime().random.seed(options.seed);
+  {
+    const std::lock_guard lock(options_mutex);
+    shared_options = options;
+  }
+  TheRuntime() = NewRuntime();
 }
 
 int64_t RuntimeCalls() { return TheRuntime().calls; }
 
-int64_t LiveObjects() {
-  const Runtime& r = TheRuntime();
-  return static_cast<int64_t>(r.device_memory.size() + r.host_memory.size() + r.streams.size() + r.events.size());
-}
+int64_t LiveObjects() { return live_objects; }
+void FailLaunch() { TheRuntime().last_error = cudaErrorLaunchFailure; }
 
 void EnqueueOnStream(void* stream, std::function<void()> work) {
   static_cast<StandinStream*>(stream)->entries.push_back({.work = std::move(work)});
+}
+
+void EnqueueWhenReady(void* stream, std::function<bool()> ready) {
+  static_cast<StandinStream*>(stream)->entries.push_back({.ready = std::move(ready)});
 }
 
 }  // namespace reprise::testing
@@ -180,6 +218,7 @@ cudaError_t cudaMalloc(void** place, size_t bytes) {
   *place = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*place, 0xFF, bytes);
   runtime.device_memory[*place] = bytes;
+  ++live_objects;
   runtime.used_bytes += static_cast<int64_t>(bytes);
   return cudaSuccess;
 }
@@ -191,6 +230,7 @@ cudaError_t cudaFree(void* place) {
   if (it == runtime.device_memory.end()) return Fail(cudaErrorInvalidValue);
   runtime.used_bytes -= static_cast<int64_t>(it->second);
   runtime.device_memory.erase(it);
+  --live_objects;
   std::free(place);
   return cudaSuccess;
 }
@@ -200,12 +240,14 @@ cudaError_t cudaHostAlloc(void** place, size_t bytes, unsigned /*flags*/) {
   *place = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   std::memset(*place, 0xFF, bytes);
   TheRuntime().host_memory.insert(*place);
+  ++live_objects;
   return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void* place) {
   if (TheRuntime().host_memory.erase(place) == 0) return Fail(cudaErrorInvalidValue);
   std::free(place);
+  --live_objects;
   return cudaSuccess;
 }
 
@@ -232,6 +274,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*
   REPRISE_STANDIN_CALL();
   *stream = new StandinStream;
   TheRuntime().streams.push_back(*stream);
+  ++live_objects;
   return cudaSuccess;
 }
 
@@ -239,6 +282,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   auto& streams = TheRuntime().streams;
   streams.erase(std::find(streams.begin(), streams.end(), stream));
   delete stream;
+  --live_objects;
   return cudaSuccess;
 }
 
@@ -248,11 +292,15 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-// Some work goes on while the host asks.
+// Some work goes on while the host asks; it does not wait for what only others can bring about.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   REPRISE_STANDIN_CALL();
   int64_t left = static_cast<int64_t>(TheRuntime().random() % 4);
-  RunUntil([&] { return stream->entries.empty() || left-- == 0; });
+  const auto stuck = [] {
+    const auto& streams = TheRuntime().streams;
+    return AnyAsks() && std::none_of(streams.begin(), streams.end(), [](const StandinStream* s) { return Ready(*s); });
+  };
+  RunUntil([&] { return stream->entries.empty() || left-- == 0 || stuck(); });
   return stream->entries.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -272,18 +320,34 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
   REPRISE_STANDIN_CALL();
   *event = new StandinEvent;
   TheRuntime().events.insert(*event);
+  ++live_objects;
   return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   TheRuntime().events.erase(event);
   delete event;
+  --live_objects;
   return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   REPRISE_STANDIN_CALL();
   const int64_t record = ++event->issued;
-  reprise::testing::EnqueueOnStream(stream, [=] { event->done = record; });
+  reprise::testing::EnqueueOnStream(stream, [=] {
+    event->done = record;
+    event->when = Clock::now();
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  REPRISE_STANDIN_CALL();
+  return event->done == event->issued ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  REPRISE_STANDIN_CALL();
+  *milliseconds = std::chrono::duration<float, std::milli>(to->when - from->when).count();
   return cudaSuccess;
 }

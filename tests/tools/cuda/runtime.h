@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 namespace reprise::testing {
 
@@ -18,14 +19,22 @@ struct RuntimeOptions {
   int64_t memory_bytes = int64_t{1} << 30;  // of a device
 };
 
-// Only while nothing of the runtime is alive.
+// Each thread has a GPU of its own, so that ranks may be threads. Only while nothing of any is alive; `options` are
+// those of this thread and of threads that come later, whose seeds are drawn from this one's.
 void ResetRuntime(const RuntimeOptions& options);
 
-int64_t RuntimeCalls();  // since the last reset
-int64_t LiveObjects();   // memory, streams and events that were made and not given back
+int64_t RuntimeCalls();  // of this thread, since the last reset
+int64_t LiveObjects();   // of all threads: memory, streams and events that were made and not given back
+
+// As a kernel that cannot be started: whoever asks for the last error finds it.
+void FailLaunch();
 
 // Puts work into a stream's queue, as a kernel launch does.
 void EnqueueOnStream(void* stream, std::function<void()> work);
+
+// Puts what waits for others there, such as a collective: at the head of its queue it is asked until it says true.
+// Where nothing else can go on meanwhile, it is asked for up to a minute; then the test ends by a check.
+void EnqueueWhenReady(void* stream, std::function<bool()> ready);
 
 }  // namespace reprise::testing
 

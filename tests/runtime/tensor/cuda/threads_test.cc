@@ -1,5 +1,5 @@
 // The words that kernels are written in, as the fibers run them: what the tests of all other kernels stand on.
-#include "runtime/tensor/cuda/threads.h"
+#include "device/cuda/threads.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/tensor/cuda/block_sum.h"
-#include "runtime/tensor/cuda/launch.h"
+#include "device/cuda/launch.h"
 #include "tests/tools/cuda/fibers.h"
 
 namespace reprise {

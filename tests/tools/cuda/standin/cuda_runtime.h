@@ -39,6 +39,7 @@ using cudaStream_t = struct StandinStream*;
 using cudaEvent_t = struct StandinEvent*;
 using cudaHostFn_t = void (*)(void*);
 
+constexpr unsigned cudaEventDefault = 0;
 constexpr unsigned cudaEventDisableTiming = 2;
 constexpr unsigned cudaStreamNonBlocking = 1;
 constexpr unsigned cudaHostAllocDefault = 0;
@@ -73,5 +74,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to);
 
 #endif  // REPRISE_TESTS_TOOLS_CUDA_STANDIN_CUDA_RUNTIME_H_

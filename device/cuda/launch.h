@@ -5,8 +5,8 @@
 // On a GPU the kernel goes to the current stream of the calling thread (device/cuda/current_stream.h), and an error of
 // the launch is the device's to report, with the instruction that it belongs to. Elsewhere it has ended when Launch
 // returns. A grid without blocks starts nothing.
-#ifndef REPRISE_RUNTIME_TENSOR_CUDA_LAUNCH_H_
-#define REPRISE_RUNTIME_TENSOR_CUDA_LAUNCH_H_
+#ifndef REPRISE_DEVICE_CUDA_LAUNCH_H_
+#define REPRISE_DEVICE_CUDA_LAUNCH_H_
 
 #include <cstdint>
 
@@ -62,4 +62,4 @@ void Launch(const LaunchShape& shape, void (*kernel)(Parameters...), Arguments..
 
 }  // namespace reprise::cuda
 
-#endif  // REPRISE_RUNTIME_TENSOR_CUDA_LAUNCH_H_
+#endif  // REPRISE_DEVICE_CUDA_LAUNCH_H_

@@ -1,4 +1,4 @@
-// The words that the kernels of this folder are written in: where a thread stands in its grid, barriers, shuffles and
+// The words that kernels are written in: where a thread stands in its grid, barriers, shuffles and
 // shared memory. nvcc turns them into CUDA's own. Built by another compiler they are functions of whoever runs the
 // kernels on a CPU: the tests do, with a fiber a thread (tests/tools/cuda/fibers.h), so that each kernel's source is
 // tested without a GPU.
@@ -12,8 +12,8 @@
 // Rules: blocks of one dimension, whole warps; every thread of a block reaches every Barrier, every lane of a warp
 // every exchange; no atomics on floats, so that a result never depends on an order; no static shared arrays. Compiled
 // without contraction: a fused multiply-add is written std::fma.
-#ifndef REPRISE_RUNTIME_TENSOR_CUDA_THREADS_H_
-#define REPRISE_RUNTIME_TENSOR_CUDA_THREADS_H_
+#ifndef REPRISE_DEVICE_CUDA_THREADS_H_
+#define REPRISE_DEVICE_CUDA_THREADS_H_
 
 #include <bit>
 #include <cstddef>
@@ -87,4 +87,4 @@ REPRISE_ON_DEVICE int Warps() { return Threads() / kWarp; }
 
 }  // namespace reprise::cuda
 
-#endif  // REPRISE_RUNTIME_TENSOR_CUDA_THREADS_H_
+#endif  // REPRISE_DEVICE_CUDA_THREADS_H_

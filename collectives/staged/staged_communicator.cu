@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/bytes.h"
+#include "base/status_macros.h"
+#include "collectives/operation.h"
+#include "collectives/staged/staged_communicator.h"
+#include "device/cuda/add_floats.h"
+#include "device/cuda/current_stream.h"
+#include "device/cuda/handles.h"
+
+namespace reprise::cuda {
+namespace {
+
+constexpr int64_t kLeastPiece = 128;  // bytes of a rank: shards are whole multiples of it
+
+class StagedCommunicator : public OperationCommunicator {
+ public:
+  StagedCommunicator(Communicator& ranks, int64_t piece, PinnedMemory whole, PinnedMemory own)
+      : ranks_(ranks), piece_(piece), whole_(std::move(whole)), own_(std::move(own)) {}
+
+  int rank() const override { return ranks_.rank(); }
+  int size() const override { return ranks_.size(); }
+  int local_rank() const override { return ranks_.local_rank(); }
+  int local_size() const override { return ranks_.local_size(); }
+  std::vector<std::string> hosts() const override { return ranks_.hosts(); }
+  int64_t overhead_bytes() const override { return ranks_.overhead_bytes() + (size() + 1) * piece_; }
+  void Abort(int exit_code) override { ranks_.Abort(exit_code); }
+
+ protected:
+  void Submit(const Operation& operation) override { operation.done->Finish(Run(operation)); }
+
+ private:
+  absl::Status Run(const Operation& o) {
+    switch (o.kind) {
+      case CollectiveKind::kAllGather:
+        return size() == 1 ? absl::OkStatus() : GatherAll(o);
+      case CollectiveKind::kReduceScatter:
+        return size() == 1 ? TakeOwnSum(o) : ReduceToShards(o);
+      case CollectiveKind::kAllReduce:
+      case CollectiveKind::kBroadcast:
+        return size() == 1 ? absl::OkStatus() : ThroughPieces(o);
+      case CollectiveKind::kBarrier:
+        break;
+    }
+    RETURN_IF_ERROR(WaitForStream());
+    Completion done;
+    ranks_.Barrier(o.sequence, &done);
+    return done.Wait();
+  }
+
+  absl::Status GatherAll(const Operation& o) {
+    for (int64_t at = 0; at < o.bytes; at += piece_) {
+      const int64_t bytes = std::min(piece_, o.bytes - at);
+      RETURN_IF_ERROR(Start(whole() + rank() * bytes, o.data + rank() * o.bytes + at, bytes));
+      RETURN_IF_ERROR(WaitForStream());
+      Completion done;
+      ranks_.AllGather(o.sequence, {.label = o.label, .whole = whole(), .shard_bytes = bytes}, &done);
+      RETURN_IF_ERROR(done.Wait());
+      for (int r = 0; r < size(); ++r) {
+        if (r != rank()) RETURN_IF_ERROR(Start(o.data + r * o.bytes + at, whole() + r * bytes, bytes));
+      }
+      RETURN_IF_ERROR(WaitForStream());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReduceToShards(const Operation& o) {
+    const auto* from = reinterpret_cast<const std::byte*>(o.whole);
+    auto* to = reinterpret_cast<std::byte*>(o.shard);
+    for (int64_t at = 0; at < o.bytes; at += piece_) {
+      const int64_t bytes = std::min(piece_, o.bytes - at);
+      for (int r = 0; r < size(); ++r) RETURN_IF_ERROR(Start(whole() + r * bytes, from + r * o.bytes + at, bytes));
+      if (o.accumulate) RETURN_IF_ERROR(Start(own(), to + at, bytes));
+      RETURN_IF_ERROR(WaitForStream());
+      Completion done;
+      ranks_.ReduceScatter(o.sequence,
+                           {.label = o.label,
+                            .whole = reinterpret_cast<const float*>(whole()),
+                            .shard = reinterpret_cast<float*>(own()),
+                            .shard_elements = bytes / static_cast<int64_t>(sizeof(float)),
+                            .accumulate = o.accumulate},
+                           &done);
+      RETURN_IF_ERROR(done.Wait());
+      RETURN_IF_ERROR(Start(to + at, own(), bytes));
+      RETURN_IF_ERROR(WaitForStream());
+    }
+    return absl::OkStatus();
+  }
+
+  // Of a rank that is alone: the sum is its own part.
+  absl::Status TakeOwnSum(const Operation& o) {
+    if (o.accumulate) {
+      AddFloats(o.shard, o.whole, o.bytes / static_cast<int64_t>(sizeof(float)));
+      return absl::OkStatus();
+    }
+    if (o.shard == o.whole) return absl::OkStatus();
+    return Start(reinterpret_cast<std::byte*>(o.shard), reinterpret_cast<const std::byte*>(o.whole), o.bytes);
+  }
+
+  // Those in place: sums of scalars, broadcasts.
+  absl::Status ThroughPieces(const Operation& o) {
+    for (int64_t at = 0; at < o.bytes; at += piece_) {
+      const int64_t bytes = std::min(piece_, o.bytes - at);
+      RETURN_IF_ERROR(Start(whole(), o.data + at, bytes));
+      RETURN_IF_ERROR(WaitForStream());
+      Completion done;
+      if (o.kind == CollectiveKind::kAllReduce) {
+        auto* values = reinterpret_cast<double*>(whole());
+        ranks_.AllReduce(o.sequence, o.label, {values, static_cast<size_t>(bytes) / sizeof(double)}, &done);
+      } else {
+        ranks_.Broadcast(o.sequence, o.label, {whole(), static_cast<size_t>(bytes)}, o.root, &done);
+      }
+      RETURN_IF_ERROR(done.Wait());
+      RETURN_IF_ERROR(Start(o.data + at, whole(), bytes));
+      RETURN_IF_ERROR(WaitForStream());
+    }
+    return absl::OkStatus();
+  }
+
+  static cudaStream_t stream() { return static_cast<cudaStream_t>(CurrentStream()); }
+  static absl::Status Start(std::byte* to, const std::byte* from, int64_t bytes) {
+    return Call(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream()),
+                absl::StrCat("start a copy of ", bytes, " bytes"));
+  }
+  static absl::Status WaitForStream() {
+    return Call(cudaStreamSynchronize(stream()), "wait for the stream of a collective");
+  }
+
+  std::byte* whole() const { return static_cast<std::byte*>(whole_.get()); }
+  std::byte* own() const { return static_cast<std::byte*>(own_.get()); }
+
+  Communicator& ranks_;
+  const int64_t piece_;  // bytes of a rank
+  PinnedMemory whole_;   // a piece of each rank
+  PinnedMemory own_;     // a piece of this rank's
+};
+
+absl::StatusOr<PinnedMemory> TakePinned(int64_t bytes) {
+  PinnedMemory memory;
+  const cudaError_t error = cudaHostAlloc(memory.place(), static_cast<size_t>(bytes), cudaHostAllocDefault);
+  if (error != cudaErrorMemoryAllocation) {
+    RETURN_IF_ERROR(Call(error, absl::StrCat("take ", bytes, " bytes of page-locked memory")));
+    return memory;
+  }
+  static_cast<void>(cudaGetLastError());
+  return absl::ResourceExhaustedError(absl::StrCat("the system gives no ", bytes, " bytes (", FormatBytes(bytes),
+                                                   ") of page-locked memory for collectives; raise the limit of "
+                                                   "locked memory (ulimit -l), or give each rank a GPU of its own"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Communicator>> MakeStagedCommunicator(Communicator& ranks,
+                                                                     const StagedOptions& options) {
+  if (ranks.size() == 1) return std::make_unique<StagedCommunicator>(ranks, 0, PinnedMemory(), PinnedMemory());
+  const int64_t piece = std::max(options.piece_bytes / ranks.size() / kLeastPiece * kLeastPiece, kLeastPiece);
+  ASSIGN_OR_RETURN(PinnedMemory whole, TakePinned(ranks.size() * piece));
+  ASSIGN_OR_RETURN(PinnedMemory own, TakePinned(piece));
+  return std::make_unique<StagedCommunicator>(ranks, piece, std::move(whole), std::move(own));
+}
+
+}  // namespace reprise::cuda
