@@ -31,4 +31,17 @@ absl::StatusOr<std::string> AgreeOnDevice(const TrainConfiguration& configuratio
                                                  "; look at nvidia-smi on its host, or choose with --device"));
 }
 
+absl::StatusOr<MachineOptions> MachineOfRank(const TrainConfiguration& c, Communicator& communicator,
+                                             const CoreShare& share) {
+  MachineOptions machine;
+  ASSIGN_OR_RETURN(machine.device, AgreeOnDevice(c, communicator));
+  machine.threads = c.threads > 0 ? static_cast<int>(c.threads) : share.cores;
+  // Each rank draws an order of its own.
+  machine.stream_order = {.random = c.random_stream_order,
+                          .seed = static_cast<uint64_t>(c.stream_order_seed) * 0x9E3779B97F4A7C15ULL +
+                                  static_cast<uint64_t>(communicator.rank())};
+  machine.deadline_seconds = c.deadline;
+  return machine;
+}
+
 }  // namespace reprise

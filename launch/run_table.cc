@@ -77,6 +77,17 @@ JsonObject RunObject(const TrainConfiguration& configuration, const JobPlan& job
       .Add("plan", PlanObject(job));
 }
 
+int64_t UncheckpointedPeak(const Model& model, JobOptions options, int ranks, const MachineOptions& machine) {
+  options.checkpoint = "none";
+  options.offload_activations = false;
+  options.memory_budget_bytes = 0;
+  const absl::StatusOr<KernelOptions> kernel_options = KernelsOf(machine);
+  if (!kernel_options.ok()) return 0;
+  KernelSet kernels(*kernel_options);
+  const auto plan = MakeJobPlan(model, options, ranks, kernels);
+  return plan.ok() ? (*plan)->device_bytes() : 0;
+}
+
 void RunTable::Add(const StepMetrics& metrics) {
   if (first_.step == 0) first_ = metrics;
   last_ = metrics;

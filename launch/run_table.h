@@ -21,6 +21,9 @@ namespace reprise {
 JsonObject RunObject(const TrainConfiguration& configuration, const JobPlan& job, const Communicator& communicator,
                      const MachineOptions& machine, const std::vector<std::string>& warnings);
 
+// What the same job would take with checkpoint=none; 0 where that cannot be said.
+int64_t UncheckpointedPeak(const Model& model, JobOptions options, int ranks, const MachineOptions& machine);
+
 // Gathers the steps of a run.
 class RunTable {
  public:

@@ -100,7 +100,10 @@ class TrainingRun {
       if (report_.has_value()) report_->Add(metrics);
       progress.Step(metrics);
     }
-    if (first_) progress.Note(table_.Text(job_->plan(), UncheckpointedPeak()));
+    if (first_) {
+      progress.Note(table_.Text(
+          job_->plan(), UncheckpointedPeak(setup_.source.model, setup_.options, communicator_.size(), machine_)));
+    }
     if (!c_.export_folder.empty()) {
       RETURN_IF_ERROR(Export(storage_, c_, setup_, communicator_, *job_));
       progress.Note(absl::StrCat("exported: ", c_.export_folder));
@@ -113,13 +116,8 @@ class TrainingRun {
 
  private:
   absl::Status ChooseMachine() {
-    ASSIGN_OR_RETURN(machine_.device, AgreeOnDevice(c_, communicator_));
     share_ = CoresForRank(communicator_.local_rank(), communicator_.local_size());
-    machine_.threads = c_.threads > 0 ? static_cast<int>(c_.threads) : share_.cores;
-    machine_.stream_order = {.random = c_.random_stream_order,
-                             .seed = static_cast<uint64_t>(c_.stream_order_seed) * 0x9E3779B97F4A7C15ULL +
-                                     static_cast<uint64_t>(communicator_.rank())};
-    machine_.deadline_seconds = c_.deadline;
+    ASSIGN_OR_RETURN(machine_, MachineOfRank(c_, communicator_, share_));
     return absl::OkStatus();
   }
 
@@ -400,19 +398,6 @@ class TrainingRun {
     if (trace_ == nullptr) return absl::OkStatus();
     RETURN_IF_ERROR(trace_->Append({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
     return trace_->Finish();
-  }
-
-  // What the same job would take with checkpoint=none; 0 where that cannot be said.
-  int64_t UncheckpointedPeak() const {
-    JobOptions options = setup_.options;
-    options.checkpoint = "none";
-    options.offload_activations = false;
-    options.memory_budget_bytes = 0;
-    const absl::StatusOr<KernelOptions> kernel_options = KernelsOf(machine_);
-    if (!kernel_options.ok()) return 0;
-    KernelSet kernels(*kernel_options);
-    const auto plan = MakeJobPlan(setup_.source.model, options, communicator_.size(), kernels);
-    return plan.ok() ? (*plan)->device_bytes() : 0;
   }
 
   TrainConfiguration c_;

@@ -184,7 +184,7 @@ EqualityCell EqualityCell::Reference() const {
 }
 
 absl::StatusOr<std::unique_ptr<JobPlan>> TryPlanCell(const EqualityCell& cell) {
-  KernelSet kernels({.threads = 1});
+  KernelSet kernels(KernelsOfDevice(cell.device));
   return MakeJobPlan(ModelOf(cell), OptionsOf(cell), cell.ranks, kernels);
 }
 
@@ -196,7 +196,7 @@ std::unique_ptr<JobPlan> PlanCell(const EqualityCell& cell) {
 
 absl::StatusOr<CellOutcome> RunCell(const EqualityCell& cell, const StreamOrder& order, Communicator& communicator) {
   ASSIGN_OR_RETURN(const auto job, TrainingJob::Create(ModelOf(cell), OptionsOf(cell),
-                                                       {.threads = 1, .stream_order = order}, communicator));
+                                                       {.device = cell.device, .stream_order = order}, communicator));
   RETURN_IF_ERROR(job->SetParameters(RandomParameters(/*seed=*/7)));
   CellOutcome outcome;
   outcome.predicted_peak_bytes = job->plan().device_bytes();

@@ -25,6 +25,7 @@
 #include "runtime/schedule/step.h"
 #include "runtime/tensor/types.h"
 #include "runtime/train/job_plan.h"
+#include "tests/tools/test_device.h"
 
 namespace reprise::testing {
 
@@ -45,6 +46,7 @@ struct EqualityCell {
   int64_t memory_budget = 0;                            // of checkpoint "auto"
   std::shared_ptr<const MachineTimes> times = nullptr;  // likewise
   std::string model = "gpt2";                           // of equality_models.h
+  std::string device = TestDevice();
 
   std::string Name() const;        // "every_2_offload_full_bf16_dropout_R2_accumulation_2_prefetch_1"
   EqualityCell Reference() const;  // keeps everything, moves nothing; all else equal

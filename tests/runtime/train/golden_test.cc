@@ -16,6 +16,7 @@
 #include "runtime/train/training_job.h"
 #include "tests/tools/ranks.h"
 #include "tests/tools/slow_machine.h"
+#include "tests/tools/test_device.h"
 
 namespace reprise {
 namespace {
@@ -81,9 +82,9 @@ void ExpectTensors(const Golden& g, TrainingJob& job, const std::string& prefix,
 
 // checkpoint=auto in half of the way from the smallest budget to that of keeping everything, on a machine on which
 // recompute and copies cost about alike.
-void PlanInHalfTheMemory(const Model& model, int ranks, JobOptions* options) {
+void PlanInHalfTheMemory(const Model& model, int ranks, const std::string& device, JobOptions* options) {
   const Hardware machine = testing::SlowMachine(/*link=*/5e8, /*host=*/5e8);
-  KernelSet kernels({.kind = KernelKind::kCpu, .threads = 1});
+  KernelSet kernels(testing::KernelsOfDevice(device));
   JobOptions everything = *options;
   everything.checkpoint = "none";
   everything.offload_activations = false;
@@ -104,6 +105,7 @@ struct GoldenCase {
   int ranks = 1;
   DType dtype = DType::kFloat32;
   bool offload = false;
+  std::string device = testing::TestDevice();
 };
 
 std::string CaseName(const ::testing::TestParamInfo<GoldenCase>& info) {
@@ -125,9 +127,9 @@ TEST_P(GoldenTest, MatchesTransformers) {
   options.dtype = c.dtype;
   options.checkpoint = c.checkpoint;
   options.offload_activations = c.offload;
-  if (c.checkpoint == "auto") PlanInHalfTheMemory(g.source.model, c.ranks, &options);
+  if (c.checkpoint == "auto") PlanInHalfTheMemory(g.source.model, c.ranks, c.device, &options);
   testing::RunRanks(c.ranks, [&](Communicator& communicator) {
-    auto created = TrainingJob::Create(g.source.model, options, {.threads = 1}, communicator);
+    auto created = TrainingJob::Create(g.source.model, options, {.device = c.device}, communicator);
     ASSERT_TRUE(created.ok()) << created.status();
     TrainingJob& job = **created;
     const absl::Status set = job.SetParameters(g.Parameters());
@@ -169,6 +171,23 @@ std::vector<GoldenCase> Cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTest, ::testing::ValuesIn(Cases()), CaseName);
+
+#ifndef __SANITIZE_THREAD__
+// The CUDA device over its stand-in (tests/tools/cuda).
+std::vector<GoldenCase> CudaCases() {
+  std::vector<GoldenCase> cases;
+  for (const GoldenCase& c : Cases()) {
+    const bool of_gpt2 = c.name == "gpt2" && c.ranks < 3;
+    const bool of_others = c.checkpoint == "all" && c.ranks == 2;
+    if (!of_gpt2 && !of_others) continue;
+    cases.push_back(c);
+    cases.back().device = "cuda";
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(OnCuda, GoldenTest, ::testing::ValuesIn(CudaCases()), CaseName);
+#endif
 
 }  // namespace
 }  // namespace reprise

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -25,10 +26,12 @@ constexpr size_t kGuardBytes = 4096;
 
 thread_local Fiber* running = nullptr;
 
-// Stacks are made once and used again: a kernel's block takes up to 1024. Below each lies a page that nobody may touch.
+// Stacks are made once and used again, by all threads: a kernel's block takes up to 1024. Below each lies a page that
+// nobody may touch.
 class StackPool {
  public:
   boost::context::stack_context allocate() {
+    const std::lock_guard lock(mutex_);
     if (free_.empty()) free_.push_back(Map());
     boost::context::stack_context stack;
     stack.size = kStackBytes;
@@ -36,7 +39,10 @@ class StackPool {
     free_.pop_back();
     return stack;
   }
-  void deallocate(boost::context::stack_context& stack) { free_.push_back(static_cast<char*>(stack.sp) - kStackBytes); }
+  void deallocate(boost::context::stack_context& stack) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(static_cast<char*>(stack.sp) - kStackBytes);
+  }
 
  private:
   static void* Map() {
@@ -45,11 +51,12 @@ class StackPool {
     REPRISE_CHECK(mprotect(place, kGuardBytes, PROT_NONE) == 0);
     return static_cast<char*>(place) + kGuardBytes;
   }
+  std::mutex mutex_;
   std::vector<void*> free_;
 };
 
 StackPool& Pool() {
-  thread_local auto* pool = new StackPool;
+  static auto* pool = new StackPool;
   return *pool;
 }
 
