@@ -59,7 +59,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const KernelSpec& spec, const
   const auto it = Registry().find(Key(spec.operation, options.kind));
   if (it == Registry().end()) {
     return absl::UnimplementedError(absl::StrCat("operation ", spec.operation, " has no ", KindName(options.kind),
-                                                 " kernel; register one with RegisterKernel"));
+                                                 " kernel; register one with RegisterKernel",
+                                                 options.kind == KernelKind::kCuda ? ", or use --device=cpu" : ""));
   }
   return it->second(spec, options);
 }

@@ -11,8 +11,14 @@
 #include <memory>
 #include <random>
 
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "device/device.h"
 #include "runtime/tensor/bfloat16.h"
 #include "runtime/tensor/operation.h"
+#include "runtime/train/backend.h"
+#include "tests/tools/test_device.h"
 
 namespace reprise::testing {
 namespace {
@@ -77,6 +83,9 @@ class GuardedBuffer {
   }
 
   std::byte* data() { return storage_.data() + start_; }
+  // All of it, guards included.
+  absl::Span<std::byte> storage() { return absl::MakeSpan(storage_); }
+  int64_t start() const { return start_; }
   int64_t bytes() const { return bytes_; }
 
   bool intact() const {
@@ -104,6 +113,86 @@ class GuardedBuffer {
   int64_t bytes_;
   int64_t start_ = 0;
   std::vector<std::byte> storage_;
+};
+
+// A GPU's memory for the buffers of one kernel, where tests run on one (test_device.h). One a thread.
+class DeviceMirror {
+ public:
+  static DeviceMirror& Get() {
+    thread_local DeviceMirror mirror;
+    return mirror;
+  }
+
+  // Runs `kernel` on copies of the buffers and copies all of them back, so that what they tell holds there too.
+  absl::Status Run(const Kernel& kernel, std::vector<GuardedBuffer*> inputs, std::vector<GuardedBuffer*> outputs,
+                   GuardedBuffer* scratch, const KernelRun& run) {
+    used_ = 0;
+    std::vector<const std::byte*> in;
+    std::vector<std::byte*> out;
+    for (GuardedBuffer* buffer : inputs) {
+      ASSIGN_OR_RETURN(const std::byte* place, Upload(buffer));
+      in.push_back(place);
+    }
+    for (GuardedBuffer* buffer : outputs) {
+      ASSIGN_OR_RETURN(std::byte * place, Upload(buffer));
+      out.push_back(place);
+    }
+    ASSIGN_OR_RETURN(std::byte* const scratch_place, Upload(scratch));
+    ASSIGN_OR_RETURN(std::byte* const step, Place(sizeof(StepValues), 0));
+    RETURN_IF_ERROR(device_->CopyToDevice(step, {reinterpret_cast<const std::byte*>(&run.step), sizeof(StepValues)}));
+    std::vector<std::byte*> passed = out;
+    for (size_t i = 0; i < out.size(); ++i) {
+      if ((run.skip >> i & 1U) != 0) passed[i] = nullptr;
+    }
+    Work work;
+    work.run = [&] {
+      kernel.Run({.inputs = in,
+                  .outputs = passed,
+                  .scratch = scratch_place,
+                  .accumulate = run.accumulate,
+                  .step = reinterpret_cast<const StepValues*>(step),
+                  .block = run.block,
+                  .first_sequence = run.first_sequence});
+      return absl::OkStatus();
+    };
+    device_->Enqueue(Stream::kCompute, &work);
+    RETURN_IF_ERROR(device_->Synchronize());
+    for (size_t i = 0; i < in.size(); ++i) RETURN_IF_ERROR(Download(inputs[i], in[i]));
+    for (size_t i = 0; i < out.size(); ++i) RETURN_IF_ERROR(Download(outputs[i], out[i]));
+    return Download(scratch, scratch_place);
+  }
+
+ private:
+  static constexpr int64_t kArenaBytes = int64_t{256} << 20;
+
+  DeviceMirror() : alone_(MakeLocalCommunicators(1, {})) {
+    const absl::StatusOr<const Backend*> backend = FindBackend("cuda");
+    REPRISE_CHECK(backend.ok()) << backend.status().message();
+    absl::StatusOr<std::unique_ptr<Device>> device = (*backend)->MakeDevice(*alone_[0], {.arena_bytes = kArenaBytes});
+    REPRISE_CHECK(device.ok()) << device.status().message();
+    device_ = *std::move(device);
+  }
+
+  // Bytes whose byte number `aligned` stands at a multiple of 256.
+  absl::StatusOr<std::byte*> Place(int64_t bytes, int64_t aligned) {
+    const int64_t offset = RoundUp(used_ + aligned, kGuardBytes) - aligned;
+    used_ = offset + bytes;
+    if (used_ > kArenaBytes) return absl::ResourceExhaustedError("the test's buffers are too large");
+    return device_->arena() + offset;
+  }
+
+  absl::StatusOr<std::byte*> Upload(GuardedBuffer* buffer) {
+    ASSIGN_OR_RETURN(std::byte* const place, Place(static_cast<int64_t>(buffer->storage().size()), buffer->start()));
+    RETURN_IF_ERROR(device_->CopyToDevice(place, buffer->storage()));
+    return place + buffer->start();
+  }
+  absl::Status Download(GuardedBuffer* buffer, const std::byte* data) {
+    return device_->CopyToHost(buffer->storage(), data - buffer->start());
+  }
+
+  std::vector<std::unique_ptr<Communicator>> alone_;
+  std::unique_ptr<Device> device_;
+  int64_t used_ = 0;
 };
 
 bool Close(double actual, double expected, const Tolerance& tolerance) {
@@ -198,13 +287,22 @@ std::vector<Values> RunKernel(const KernelSpec& spec, const std::vector<Values>&
   for (size_t i = 0; i < output_buffers.size(); ++i) {
     output_pointers.push_back((run.skip >> i & 1U) != 0 ? nullptr : output_buffers[i].data());
   }
-  (*kernel)->Run({.inputs = input_pointers,
-                  .outputs = output_pointers,
-                  .scratch = scratch.data(),
-                  .accumulate = run.accumulate,
-                  .step = &run.step,
-                  .block = run.block,
-                  .first_sequence = run.first_sequence});
+  if (run.kind == KernelKind::kCuda && TestDevice() == "cuda") {
+    std::vector<GuardedBuffer*> ins;
+    std::vector<GuardedBuffer*> outs;
+    for (GuardedBuffer& buffer : input_buffers) ins.push_back(&buffer);
+    for (GuardedBuffer& buffer : output_buffers) outs.push_back(&buffer);
+    const absl::Status status = DeviceMirror::Get().Run(**kernel, ins, outs, &scratch, run);
+    EXPECT_TRUE(status.ok()) << spec.ToString() << ": " << status;
+  } else {
+    (*kernel)->Run({.inputs = input_pointers,
+                    .outputs = output_pointers,
+                    .scratch = scratch.data(),
+                    .accumulate = run.accumulate,
+                    .step = &run.step,
+                    .block = run.block,
+                    .first_sequence = run.first_sequence});
+  }
 
   EXPECT_TRUE(scratch.intact()) << spec.ToString() << " writes outside its scratch";
   for (size_t i = 0; i < inputs.size(); ++i) {
