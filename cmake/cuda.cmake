@@ -41,7 +41,20 @@ if(NOT TARGET CUDA::cublasLt)
   return()
 endif()
 
-add_library(reprise_cuda MODULE ${REPRISE_CUDA_SOURCES})
+# Without NCCL's header ranks share a GPU, or there is one. The library itself is opened by who needs it.
+find_path(REPRISE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+set(cuda_sources ${REPRISE_CUDA_SOURCES})
+if(REPRISE_NCCL_INCLUDE)
+  list(FILTER cuda_sources EXCLUDE REGEX "/collectives/nccl/no_nccl\\.cu$")
+else()
+  message(STATUS "CUDA: nccl.h was not found; NCCL is left out, so ranks cannot have a GPU each")
+  list(FILTER cuda_sources EXCLUDE REGEX "/collectives/nccl/nccl_[^/]*\\.cu$")
+endif()
+
+add_library(reprise_cuda MODULE ${cuda_sources})
+if(REPRISE_NCCL_INCLUDE)
+  target_include_directories(reprise_cuda SYSTEM PRIVATE ${REPRISE_NCCL_INCLUDE})
+endif()
 target_link_libraries(reprise_cuda PRIVATE reprise CUDA::cublasLt)
 # As on the CPU, arithmetic is contracted only where the source says fma.
 target_compile_options(reprise_cuda PRIVATE -fmad=false --expt-relaxed-constexpr --Werror=all-warnings

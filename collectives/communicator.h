@@ -9,8 +9,10 @@
 //   communicator.ReduceScatter(Sequence::kReduce, {"h.3", whole, shard, count, Accumulate::kAdd}, &done);
 //   RETURN_IF_ERROR(done.Wait());
 //
-// Sums are taken in rank order in float32 (((g0 + g1) + g2) + ...), so every backend gives the same bits. Counts and
-// bytes are 64-bit. Nothing is allocated after construction. Every wait has a deadline: passing it, or ranks whose
+// Sums are taken in rank order in float32 (((g0 + g1) + g2) + ...), so every backend gives the same bits, but for NCCL,
+// whose ring has an order of its own. Those on the memory of GPUs finish `done` when the collective has been started on
+// its stream: what stands behind it there finds the result (collectives/nccl, collectives/staged). Counts and bytes are
+// 64-bit. Nothing is allocated after construction. Every wait has a deadline: passing it, or ranks whose
 // collectives do not match, finishes `done` with an error that names rank, collective, label and sequence number.
 // A communicator that failed once fails every later call at once.
 // Thread-safe; calls of one sequence must come from one thread at a time.
@@ -42,8 +44,8 @@ struct AllGatherArguments {
 
 struct ReduceScatterArguments {
   const char* label = "";
-  const float* whole = nullptr;  // size() * shard_elements
-  float* shard = nullptr;        // shard_elements; may be this rank's own part of `whole`
+  const float* whole = nullptr;  // size() * shard_elements; undefined after it in this rank's own part
+  float* shard = nullptr;        // shard_elements; may be this rank's own part of `whole` unless it accumulates
   int64_t shard_elements = 0;    // equal on all ranks
   bool accumulate = false;       // shard = shard + sum, else shard = sum
 };

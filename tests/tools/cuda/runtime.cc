@@ -123,6 +123,17 @@ void RunUntil(Enough enough) {
   }
 }
 
+// Some work goes on while the host asks; it does not wait for what only others can bring about.
+template <typename Enough>
+void RunSomeUntil(Enough enough) {
+  auto left = static_cast<int64_t>(TheRuntime().random() % 4);
+  const auto stuck = [] {
+    const auto& streams = TheRuntime().streams;
+    return AnyAsks() && std::none_of(streams.begin(), streams.end(), [](const StandinStream* s) { return Ready(*s); });
+  };
+  RunUntil([&] { return enough() || left-- == 0 || stuck(); });
+}
+
 bool AllEmpty() {
   const auto& streams = TheRuntime().streams;
   return std::all_of(streams.begin(), streams.end(), [](const StandinStream* s) { return s->entries.empty(); });
@@ -292,15 +303,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-// Some work goes on while the host asks; it does not wait for what only others can bring about.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   REPRISE_STANDIN_CALL();
-  int64_t left = static_cast<int64_t>(TheRuntime().random() % 4);
-  const auto stuck = [] {
-    const auto& streams = TheRuntime().streams;
-    return AnyAsks() && std::none_of(streams.begin(), streams.end(), [](const StandinStream* s) { return Ready(*s); });
-  };
-  RunUntil([&] { return stream->entries.empty() || left-- == 0 || stuck(); });
+  RunSomeUntil([stream] { return stream->entries.empty(); });
   return stream->entries.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -343,6 +348,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   REPRISE_STANDIN_CALL();
+  RunSomeUntil([event] { return event->done == event->issued; });
   return event->done == event->issued ? cudaSuccess : cudaErrorNotReady;
 }
 
