@@ -12,9 +12,9 @@
 // Sums are taken in rank order in float32 (((g0 + g1) + g2) + ...), so every backend gives the same bits, but for NCCL,
 // whose ring has an order of its own. Those on the memory of GPUs finish `done` when the collective has been started on
 // its stream: what stands behind it there finds the result (collectives/nccl, collectives/staged). Counts and bytes are
-// 64-bit. Nothing is allocated after construction. Every wait has a deadline: passing it, or ranks whose
-// collectives do not match, finishes `done` with an error that names rank, collective, label and sequence number.
-// A communicator that failed once fails every later call at once.
+// 64-bit. Nothing is allocated after construction. Every wait has a deadline: passing it, or ranks whose collectives do
+// not match, finishes `done` with an error that names rank, collective, label and sequence number. A communicator that
+// failed once fails every later call at once.
 // Thread-safe; calls of one sequence must come from one thread at a time.
 #ifndef REPRISE_COLLECTIVES_COMMUNICATOR_H_
 #define REPRISE_COLLECTIVES_COMMUNICATOR_H_
