@@ -1,0 +1,196 @@
+"""The parts that must hold: kernels, golden files, the same bits from every plan, two ranks on one GPU."""
+import array
+import json
+import re
+
+import figures
+from session import Skip
+from training import Job, write_tokens
+
+SHARDS = 4  # of the tests of kernels, at once: the CPU's references take longer than the GPU
+# Sequences, length and shapes of what must not differ by a bit: off every tile, more than one chunk of the loss.
+TINY = ["--model=gpt2", "--model_config=n_layer=2,n_embd=32,n_head=2,n_positions=16,vocab_size=256"]
+SMALL = ["--model=gpt2", "--model_config=n_layer=6,n_embd=192,n_head=3,n_positions=256,vocab_size=5003"]
+SMALL_LLAMA = ["--model=llama", "--model_config=hidden_size=192,intermediate_size=520,num_hidden_layers=4,"
+               "num_attention_heads=6,num_key_value_heads=2,max_position_embeddings=256,vocab_size=5003"]
+TINY_LLAMA = ["--model=llama", "--model_config=hidden_size=32,intermediate_size=40,num_hidden_layers=2,"
+              "num_attention_heads=4,num_key_value_heads=2,max_position_embeddings=16,vocab_size=256"]
+
+
+# --- Kernels ----------------------------------------------------------------------------------------------------------
+
+
+def test_results(path):
+    """(tests run, {failed test: first words of its first failure}) of GoogleTest's JSON."""
+    suites = json.loads(path.read_text(encoding="utf-8"))["testsuites"]
+    tests = [t for suite in suites for t in suite["testsuite"] if t.get("result") == "COMPLETED"]
+    failed = {f"{t['classname']}.{t['name']}": t["failures"][0]["failure"][:300] for t in tests if t.get("failures")}
+    return len(tests), failed
+
+
+def run_tests(session, carried, program, test_filter, seconds, environment):
+    """Runs a test program in shards at once; one check."""
+    shards = 1 if session.standin else SHARDS
+    outputs = [session.scratch / f"{program}_{shard}.json" for shard in range(shards)]
+    script = " & ".join(f"GTEST_TOTAL_SHARDS={shards} GTEST_SHARD_INDEX={shard} '{carried.folder}/with' {program} "
+                        f"--gtest_brief=1 --gtest_filter='{test_filter}' --gtest_output='json:{output}'"
+                        for shard, output in enumerate(outputs))
+    done = session.run(["sh", "-c", f"{script} & wait"], seconds, {**carried.environment, **environment})
+    unfinished = [str(shard) for shard, output in enumerate(outputs) if not output.exists()]
+    count, failed = 0, {}
+    for output in outputs:
+        if output.exists():
+            ran, bad = test_results(output)
+            count, failed = count + ran, {**failed, **bad}
+    words = f"{count} tests" + "".join(f"; {name}: {why}" for name, why in list(failed.items())[:5])
+    if unfinished:
+        words += f"; shards {', '.join(unfinished)} of {shards} did not end ({done.why()})"
+    session.check(program, count > 0 and not failed and not unfinished, words)
+    session.fact(f"{program} failed", sorted(failed))
+
+
+def kernels_part(session, carried):
+    if not carried.has("gpu_tensor_test"):
+        raise Skip("gpu_tensor_test was not carried: ninja -C build gpu_tensor_test, then tests/gpu/pack")
+    test_filter = "LinearTest.*:LayerNorm.*:Gelu.*:Add.*:AdamW.*-*DeathTest*" if session.standin else "-*DeathTest*"
+    run_tests(session, carried, "gpu_tensor_test", test_filter, 120, {})
+
+
+# --- Golden files -----------------------------------------------------------------------------------------------------
+
+
+def golden_part(session, carried, trainer):
+    carried.link_sources()
+    golden_tests(session, carried)
+    for name in ("gpt2",) if session.standin else ("gpt2", "gpt2_deep", "llama_gqa", "llama_tied_rope3", "qwen2"):
+        golden_model(session, carried, trainer, name)
+
+
+def golden_tests(session, carried):
+    """The programs of the golden tests themselves, where one was carried that opens the GPU."""
+    candidates = [p for p in ("gpu_train_test", "runtime_train_test") if carried.has(p)]
+    usable = [p for p in candidates if session.standin or f"bin/{p}" not in carried.manifest["with_standin"]]
+    if not usable:
+        session.fact("golden test program", f"none: {', '.join(candidates) or 'none was carried'}"
+                     f"{' holds the stand-in, not a GPU' if candidates else ''}; the models below went through `train`")
+        return
+    test_filter = "All/GoldenTest.*/gpt2_*_R1_fp32" if session.standin else "All/GoldenTest.*"
+    run_tests(session, carried, usable[0], test_filter, 90, {"REPRISE_TEST_DEVICE": "cuda"})
+
+
+def golden_model(session, carried, trainer, name):
+    """A fixture through `train`: gradients of its first step and losses of five, beside Transformers' in float64."""
+    folder = carried.folder / "tests/fixtures" / name
+    expected = figures.read_safetensors(folder / "expected.safetensors")
+    data, labels = write_golden_batch(session.scratch, name, expected)
+    (rows, length), _ = expected["input"]
+    model = [f"--model={'gpt2' if name.startswith('gpt2') else 'llama'}", f"--init={folder}", f"--labels={labels}"]
+    more = ["--learning_rate=1e-2", "--decay=constant"]
+    job = Job(model, data, length, rows, steps=1, precision="fp32", more=more)
+    one = trainer.train(job, gradients=True)
+    if session.check(f"{name}: a step runs", one.good, one.done.why() if not one.good else ""):
+        errors = {n: gradient_error(n, t, expected[f"grad.{n}"]) for n, t in
+                  figures.read_safetensors(one.gradients).items()}
+        worst = max(errors, key=errors.get)
+        session.check(f"{name}: gradients", errors[worst] <= 1e-5, f"{worst}: {errors[worst]:.2g} of the largest")
+    five = trainer.train(Job(model, data, length, rows, steps=5, precision="fp32", checkpoint="every:2", offload=True, more=more))
+    if session.check(f"{name}: five steps run", five.good, five.done.why() if not five.good else ""):
+        losses = expected["losses"][1]
+        error = max(abs(s["loss"] - loss) for s, loss in zip(five.steps, losses)) / losses[0]
+        session.check(f"{name}: losses of five steps", error <= 2e-5, f"{error:.2g} of the first")
+    half = trainer.train(Job(model, data, length, rows, steps=1, checkpoint="all", more=more), gradients=True)
+    if session.check(f"{name}: a step in bf16 runs", half.good, half.done.why() if not half.good else ""):
+        cosines = {n: gradient_cosine(n, t, expected[f"grad.{n}"]) for n, t in
+                   figures.read_safetensors(half.gradients).items()}
+        worst = min(cosines, key=cosines.get)
+        session.check(f"{name}: gradients in bf16", cosines[worst] >= 0.999, f"{worst}: cosine {cosines[worst]:.6f}")
+
+
+def write_golden_batch(folder, name, expected):
+    """The fixture's rows as a file of tokens, and as labels those of the fixture (label k is of what precedes token k)."""
+    data, labels = folder / f"{name}.u16", folder / f"{name}.labels"
+    array.array("H", list(expected["input"][1]) + [0]).tofile(data.open("wb"))
+    array.array("i", [-100] + list(expected["labels"][1])).tofile(labels.open("wb"))
+    return data, labels
+
+
+def without_key_bias(name, numbers):
+    """The gradient of key biases is zero in exact arithmetic: softmax does not see a shift of all scores."""
+    if not re.search(r"attn\.c_attn\.bias$", name):
+        return numbers
+    third = len(numbers) // 3
+    return numbers[:third] + numbers[2 * third:]
+
+
+def gradient_error(name, actual, expected):
+    return figures.largest_error(without_key_bias(name, actual[1]), without_key_bias(name, expected[1]))
+
+
+def gradient_cosine(name, actual, expected):
+    return figures.cosine(without_key_bias(name, actual[1]), without_key_bias(name, expected[1]))
+
+
+# --- The same bits ----------------------------------------------------------------------------------------------------
+
+
+def same(session, name, first, other):
+    """Losses and norms to the last digit, gradients to the last byte, and the predicted peak."""
+    if not session.check(f"{name}: runs", other.good, other.done.why() if not other.good else ""):
+        return
+    wrong = figures.wrong_peaks(other.steps)
+    session.check(f"{name}: peak is the predicted one", not wrong, f"steps {wrong}" if wrong else "")
+    if first is None or not first.good:
+        return
+    for key in ("loss", "gradient_norm"):
+        a, b = figures.digits(first.text, key), figures.digits(other.text, key)
+        session.check(f"{name}: {key}", a == b, f"{b} beside {a}" if a != b else "")
+    at = figures.first_difference(first.gradients, other.gradients)
+    session.check(f"{name}: gradients", at is None, "" if at is None else f"the files differ from byte {at} on")
+
+
+def plans(standin):
+    """(policy, offload, prefetch) of what must equal `none` to the bit, `none` itself once more included."""
+    every = [("none", False, 1), ("all", True, 2), ("every:2", True, 0), ("sqrt", False, 1), ("all", False, 1),
+             ("every:2", False, 2), ("selective", False, 1), ("sqrt", True, 1), ("all", True, 0), ("none", False, 0)]
+    return every[:4] if standin else every
+
+
+def bits_part(session, trainer):
+    """One rank: every plan beside the one that keeps everything; then the GPU beside the CPU."""
+    length, rows = (16, 2) if session.standin else (250, 3)
+    data = session.scratch / "bits.u16"
+    write_tokens(data, 8 * rows * length, 250)
+    gpt2, llama = (TINY, TINY_LLAMA) if session.standin else (SMALL, SMALL_LLAMA)
+    for label, model, precision, more in (("gpt2 bf16", gpt2, "bf16", []), ("gpt2 fp32, dropout", gpt2, "fp32", ["--dropout=0.1"]),
+                                          ("llama bf16", llama, "bf16", [])):
+        first = trainer.train(Job(model, data, length, rows, precision=precision, more=more), gradients=True)
+        same(session, f"{label}, none", None, first)
+        if not first.good:
+            continue
+        for policy, offload, prefetch in plans(session.standin):
+            job = Job(model, data, length, rows, precision=precision, checkpoint=policy, offload=offload,
+                      prefetch=prefetch, more=more)
+            same(session, f"{label}, {job.name()}", first, trainer.train(job, gradients=True))
+    for precision, bound in (("fp32", 1e-5), ("bf16", 2e-3)):
+        here, there = (trainer.train(Job(gpt2, data, length, rows, precision=precision, device=device))
+                       for device in ("cuda", "cpu"))
+        if session.check(f"cuda and cpu, {precision}: run", here.good and there.good,
+                         " ".join(t.done.why() for t in (here, there) if not t.good)):
+            error = max(abs(a["loss"] / b["loss"] - 1) for a, b in zip(here.steps, there.steps))
+            session.check(f"cuda and cpu, {precision}: losses", error <= bound, f"{error:.2g} apart")
+
+
+def ranks_part(session, trainer):
+    """Two ranks share the GPU, over MPI: their plans and shardings beside one another."""
+    length, rows = (16, 2) if session.standin else (250, 2)
+    data = session.scratch / "ranks.u16"
+    write_tokens(data, 16 * rows * length, 250)
+    model = TINY if session.standin else SMALL
+    first = trainer.train(Job(model, data, length, rows, ranks=2), gradients=True)
+    same(session, "2 ranks, none", None, first)
+    if not first.good:
+        return
+    for policy, offload, prefetch, sharding in (("all", True, 2, "full"), ("every:2", False, 0, "full"),
+                                                ("none", False, 1, "optimizer"), ("sqrt", True, 1, "gradients")):
+        job = Job(model, data, length, rows, ranks=2, checkpoint=policy, offload=offload, prefetch=prefetch, sharding=sharding)
+        same(session, f"2 ranks, {job.name()}", first, trainer.train(job, gradients=True))
