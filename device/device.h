@@ -68,7 +68,7 @@ class Device {
   virtual ~Device() = default;
   virtual std::string Description() const = 0;  // "cpu, 2 threads, AVX2"
 
-  // Device memory: one block, taken and touched once by the factory, aligned to 4096 bytes. Owned by the device.
+  // Device memory: one block, taken once by the factory, zeros at first, aligned to 4096 bytes. Owned by the device.
   virtual std::byte* arena() = 0;
   virtual int64_t arena_bytes() const = 0;
 

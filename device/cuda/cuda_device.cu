@@ -71,6 +71,7 @@ class StreamDevice : public CudaDevice {
   };
 
   absl::Status TakeArena();
+  absl::Status FillZero(void* place, size_t size);
   absl::Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
   absl::Status WaitUntilEmpty(Stream stream, Clock::time_point deadline);
   absl::Status AwaitCompletions(Clock::time_point deadline);
@@ -119,12 +120,16 @@ absl::Status StreamDevice::TakeArena() {
                                                    FormatBytes(static_cast<int64_t>(total)), " are free"));
 }
 
+absl::Status StreamDevice::FillZero(void* place, size_t size) {
+  RETURN_IF_ERROR(Call(cudaMemsetAsync(place, 0, size, stream(Stream::kCompute)), "fill memory with zeros"));
+  return Call(cudaStreamSynchronize(stream(Stream::kCompute)), "fill memory with zeros");
+}
+
 absl::StatusOr<std::byte*> StreamDevice::TakeMemory(int64_t bytes) {
   DeviceMemory memory;
   const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   RETURN_IF_ERROR(Call(cudaMalloc(memory.place(), size), absl::StrCat("take ", bytes, " bytes of device memory")));
-  RETURN_IF_ERROR(Call(cudaMemsetAsync(memory.get(), 0, size, stream(Stream::kCompute)), "fill memory with zeros"));
-  RETURN_IF_ERROR(Call(cudaStreamSynchronize(stream(Stream::kCompute)), "fill memory with zeros"));
+  RETURN_IF_ERROR(FillZero(memory.get(), size));
   return static_cast<std::byte*>(more_.emplace_back(std::move(memory)).get());
 }
 
@@ -141,6 +146,10 @@ absl::Status StreamDevice::Create() {
     RETURN_IF_ERROR(
         Call(cudaStreamCreateWithPriority(streams_[static_cast<size_t>(s)].place(), cudaStreamNonBlocking, priority),
              absl::StrCat("create the stream ", StreamName(s))));
+  }
+  // As a cpu's: what nobody has written yet is no token beyond the vocabulary.
+  if (options_.arena_bytes > 0) {
+    RETURN_IF_ERROR(FillZero(arena_.get(), static_cast<size_t>(RoundUp(options_.arena_bytes, kArenaStep))));
   }
   RETURN_IF_ERROR(Call(cudaEventCreateWithFlags(clock_start_.place(), cudaEventDefault), "create an event"));
   return Call(cudaEventRecord(clock_start_.get(), stream(Stream::kCompute)), "start the clock");

@@ -11,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/bytes.h"
 #include "base/status_macros.h"
 #include "runtime/schedule/update_calls.h"
 #include "runtime/train/backend.h"
@@ -41,6 +42,9 @@ int64_t Median(std::vector<int64_t> samples) {
   std::nth_element(samples.begin(), middle, samples.end());
   return *middle;
 }
+
+// Where in the arena the timed transfers have their bytes: behind all of the probe's.
+int64_t ScratchOffset(const JobPlan& probe) { return RoundUp(probe.device_bytes(), 4096); }
 
 // Starts one transfer of so many bytes, as the stream's work does; `done` as in Work.
 using Transfer = std::function<absl::Status(int64_t bytes, Completion* done)>;
@@ -95,10 +99,10 @@ class MachineTiming {
     for (TensorType& type : spec.inputs) type.shape = {elements};
     for (TensorType& type : spec.outputs) type.shape = {elements};
     ASSIGN_OR_RETURN(const Kernel* kernel, kernels.Get(spec));
-    const std::byte* gradient = device_.arena();
+    const std::byte* gradient = scratch();
     std::vector<std::byte*> outputs;
     for (size_t k = 0; k < spec.outputs.size(); ++k) {
-      outputs.push_back(device_.arena() + static_cast<int64_t>(k + 1) * elements * 4);
+      outputs.push_back(scratch() + static_cast<int64_t>(k + 1) * elements * 4);
     }
     std::vector<int64_t> samples;
     for (int i = 0; i < kTransfers; ++i) {
@@ -120,23 +124,23 @@ class MachineTiming {
 
   absl::Status TimeCopies() {
     RETURN_IF_ERROR(TimeTransfer(Stream::kOffload, [this](int64_t bytes, Completion* /*done*/) {
-      return host_.Write(0, {device_.arena(), static_cast<size_t>(bytes)});
+      return host_.Write(0, {scratch(), static_cast<size_t>(bytes)});
     }));
     return TimeTransfer(Stream::kReload, [this](int64_t bytes, Completion* /*done*/) {
-      return host_.Read(0, {device_.arena(), static_cast<size_t>(bytes)});
+      return host_.Read(0, {scratch(), static_cast<size_t>(bytes)});
     });
   }
 
   absl::Status TimeCollectives() {
     const int ranks = collectives_.size();
     RETURN_IF_ERROR(TimeTransfer(Stream::kGather, [this, ranks](int64_t bytes, Completion* done) {
-      collectives_.AllGather(Sequence::kGather,
-                             {.label = "timing", .whole = device_.arena(), .shard_bytes = bytes / ranks}, done);
+      collectives_.AllGather(Sequence::kGather, {.label = "timing", .whole = scratch(), .shard_bytes = bytes / ranks},
+                             done);
       return absl::OkStatus();
     }));
     RETURN_IF_ERROR(TimeTransfer(Stream::kReduce, [this, ranks](int64_t bytes, Completion* done) {
       const int64_t elements = bytes / ranks / 4;
-      auto* whole = reinterpret_cast<float*>(device_.arena());
+      auto* whole = reinterpret_cast<float*>(scratch());
       collectives_.ReduceScatter(Sequence::kReduce,
                                  {.label = "timing",
                                   .whole = whole,
@@ -205,7 +209,9 @@ class MachineTiming {
     return absl::OkStatus();
   }
 
-  int64_t scratch_bytes() const { return std::min(device_.arena_bytes(), host_.bytes()); }
+  // What transfers move lies behind what the kernels beside them read and write.
+  std::byte* scratch() const { return device_.arena() + ScratchOffset(probe_); }
+  int64_t scratch_bytes() const { return std::min(device_.arena_bytes() - ScratchOffset(probe_), host_.bytes()); }
 
   const JobPlan& probe_;
   Communicator& ranks_;
@@ -248,8 +254,7 @@ absl::StatusOr<MachineTimes> TimeMachine(const Model& model, const JobOptions& o
   ASSIGN_OR_RETURN(const Backend* backend, FindBackend(machine.device));
   KernelSet kernels(*kernel_options);
   ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> probe, MakeJobPlan(layers, o, ranks, kernels));
-  // At least what the timed transfers move.
-  const int64_t arena_bytes = std::max(probe->device_bytes(), kLargeBytes);
+  const int64_t arena_bytes = ScratchOffset(*probe) + kLargeBytes;
   absl::StatusOr<std::unique_ptr<Device>> device = backend->MakeDevice(
       communicator,
       {.arena_bytes = arena_bytes, .threads = machine.threads, .deadline_seconds = machine.deadline_seconds});

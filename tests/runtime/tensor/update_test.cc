@@ -99,7 +99,7 @@ TEST(Sgd, IsItsFormula) {
 
 TEST(Updates, LeaveEverythingAsItIsWhereTheStepHasNone) {
   const Values g(5, std::nan(""));
-  const std::vector<Values> before = {RandomValues(5, 2), RandomValues(5, 3), RandomValues(5, 4, 0, 1)};
+  const std::vector<Values> before = {RandomIntegers(5, 2, 99), RandomIntegers(5, 3, 99), RandomIntegers(5, 4, 99)};
   const StepValues none{.learning_rate = 0.1, .updates = 0};
   for (const KernelKind kind : kKernelKinds) {
     const std::vector<Values> after = RunKernel(AdamW(5, 0.1), {g}, {.kind = kind, .step = none, .before = before});
