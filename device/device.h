@@ -72,6 +72,9 @@ class Device {
   virtual std::byte* arena() = 0;
   virtual int64_t arena_bytes() const = 0;
 
+  // What of a GPU's memory is in use beside this arena: CUDA's own, buffers of collectives, other processes. 0 on a cpu.
+  virtual int64_t bytes_beside_arena() const = 0;
+
   // More memory of the device, zeros at first, aligned to 256 bytes: a little, for what changes from step to step.
   // Owned by the device, for as long as it lives. Not inside a step.
   virtual absl::StatusOr<std::byte*> TakeMemory(int64_t bytes) = 0;

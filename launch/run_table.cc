@@ -98,7 +98,7 @@ void RunTable::Add(const StepMetrics& metrics) {
   if (metrics.validation_loss.has_value()) validation_loss_ = metrics.validation_loss;
 }
 
-std::string RunTable::Text(const JobPlan& job, int64_t uncheckpointed_peak_bytes) const {
+std::string RunTable::Text(const JobPlan& job, int64_t uncheckpointed_peak_bytes, int64_t bytes_beside_arena) const {
   if (last_.step == 0) return "no step was run";
   const double median = Median(step_seconds_);
   std::string text = "\nrun\n";
@@ -114,6 +114,7 @@ std::string RunTable::Text(const JobPlan& job, int64_t uncheckpointed_peak_bytes
   text += Row("recompute, of forward time", absl::StrFormat("%.0f %%", 100 * last_.recompute_fraction));
   text += Row("peak device memory per rank, predicted", FormatBytes(last_.predicted_peak_device_bytes));
   text += Row("peak device memory per rank, measured", FormatBytes(last_.peak_device_bytes));
+  if (bytes_beside_arena > 0) text += Row("device memory in use beside that", FormatBytes(bytes_beside_arena));
   text += Row("host memory per rank, offloaded", FormatBytes(last_.host_bytes));
   if (uncheckpointed_peak_bytes > 0) {
     text += Row("the same with checkpoint=none",

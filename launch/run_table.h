@@ -28,8 +28,9 @@ int64_t UncheckpointedPeak(const Model& model, JobOptions options, int ranks, co
 class RunTable {
  public:
   void Add(const StepMetrics& metrics);
-  // `unchecked_peak_bytes`: peak of the same job with checkpoint=none; 0: not known.
-  std::string Text(const JobPlan& job, int64_t uncheckpointed_peak_bytes) const;
+  // `uncheckpointed_peak_bytes`: peak of the same job with checkpoint=none; 0: not known. `bytes_beside_arena`: see
+  // Device.
+  std::string Text(const JobPlan& job, int64_t uncheckpointed_peak_bytes, int64_t bytes_beside_arena) const;
 
  private:
   StepMetrics first_, last_;

@@ -101,8 +101,8 @@ class TrainingRun {
       progress.Step(metrics);
     }
     if (first_) {
-      progress.Note(table_.Text(
-          job_->plan(), UncheckpointedPeak(setup_.source.model, setup_.options, communicator_.size(), machine_)));
+      const int64_t whole = UncheckpointedPeak(setup_.source.model, setup_.options, communicator_.size(), machine_);
+      progress.Note(table_.Text(job_->plan(), whole, job_->device().bytes_beside_arena()));
     }
     if (!c_.export_folder.empty()) {
       RETURN_IF_ERROR(Export(storage_, c_, setup_, communicator_, *job_));

@@ -23,6 +23,7 @@ class CpuDevice : public Device {
   std::string Description() const override;
   std::byte* arena() override { return arena_.data(); }
   int64_t arena_bytes() const override { return options_.arena_bytes; }
+  int64_t bytes_beside_arena() const override { return 0; }
   absl::StatusOr<std::byte*> TakeMemory(int64_t bytes) override;
   bool memory_is_of_host() const override { return true; }
   absl::Status CopyToDevice(std::byte* to, absl::Span<const std::byte> from) override;

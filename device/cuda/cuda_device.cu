@@ -37,6 +37,7 @@ class StreamDevice : public CudaDevice {
   std::string Description() const override { return description_; }
   std::byte* arena() override { return static_cast<std::byte*>(arena_.get()); }
   int64_t arena_bytes() const override { return options_.arena_bytes; }
+  int64_t bytes_beside_arena() const override;
   absl::StatusOr<std::byte*> TakeMemory(int64_t bytes) override;
 
   bool memory_is_of_host() const override { return false; }
@@ -118,6 +119,13 @@ absl::Status StreamDevice::TakeArena() {
                                                    " bytes (", FormatBytes(bytes), ") cannot be had; ", free,
                                                    " bytes (", FormatBytes(static_cast<int64_t>(free)), ") of ",
                                                    FormatBytes(static_cast<int64_t>(total)), " are free"));
+}
+
+int64_t StreamDevice::bytes_beside_arena() const {
+  size_t free = 0;
+  size_t total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return 0;
+  return static_cast<int64_t>(total - free) - RoundUp(options_.arena_bytes, kArenaStep);
 }
 
 absl::Status StreamDevice::FillZero(void* place, size_t size) {

@@ -50,6 +50,7 @@ class TrainingJob {
                                                              const MachineOptions& machine, Communicator& communicator);
 
   const JobPlan& plan() const { return *plan_; }
+  const Device& device() const { return *device_; }
   const std::vector<const Parameter*>& parameters() const { return parameters_; }  // each once, in order of units
 
   bool IsTrained(const Parameter& parameter) const;  // false: frozen
