@@ -31,7 +31,10 @@ class StagedCommunicator : public OperationCommunicator {
   void Abort(int exit_code) override { ranks_.Abort(exit_code); }
 
  protected:
-  void Submit(const Operation& operation) override { operation.done->Finish(Run(operation)); }
+  void Submit(const Operation& operation) override {
+    if (failure_.ok()) failure_.Update(Run(operation));
+    operation.done->Finish(failure_);
+  }
 
  private:
   absl::Status Run(const Operation& o) {
@@ -46,7 +49,7 @@ class StagedCommunicator : public OperationCommunicator {
       case CollectiveKind::kBarrier:
         break;
     }
-    RETURN_IF_ERROR(WaitForStream());
+    RETURN_IF_ERROR(WaitForStream(o));
     Completion done;
     ranks_.Barrier(o.sequence, &done);
     return done.Wait();
@@ -55,15 +58,15 @@ class StagedCommunicator : public OperationCommunicator {
   absl::Status GatherAll(const Operation& o) {
     for (int64_t at = 0; at < o.bytes; at += piece_) {
       const int64_t bytes = std::min(piece_, o.bytes - at);
-      RETURN_IF_ERROR(Start(whole() + rank() * bytes, o.data + rank() * o.bytes + at, bytes));
-      RETURN_IF_ERROR(WaitForStream());
+      RETURN_IF_ERROR(Start(o, whole() + rank() * bytes, o.data + rank() * o.bytes + at, bytes));
+      RETURN_IF_ERROR(WaitForStream(o));
       Completion done;
       ranks_.AllGather(o.sequence, {.label = o.label, .whole = whole(), .shard_bytes = bytes}, &done);
       RETURN_IF_ERROR(done.Wait());
       for (int r = 0; r < size(); ++r) {
-        if (r != rank()) RETURN_IF_ERROR(Start(o.data + r * o.bytes + at, whole() + r * bytes, bytes));
+        if (r != rank()) RETURN_IF_ERROR(Start(o, o.data + r * o.bytes + at, whole() + r * bytes, bytes));
       }
-      RETURN_IF_ERROR(WaitForStream());
+      RETURN_IF_ERROR(WaitForStream(o));
     }
     return absl::OkStatus();
   }
@@ -73,9 +76,9 @@ class StagedCommunicator : public OperationCommunicator {
     auto* to = reinterpret_cast<std::byte*>(o.shard);
     for (int64_t at = 0; at < o.bytes; at += piece_) {
       const int64_t bytes = std::min(piece_, o.bytes - at);
-      for (int r = 0; r < size(); ++r) RETURN_IF_ERROR(Start(whole() + r * bytes, from + r * o.bytes + at, bytes));
-      if (o.accumulate) RETURN_IF_ERROR(Start(own(), to + at, bytes));
-      RETURN_IF_ERROR(WaitForStream());
+      for (int r = 0; r < size(); ++r) RETURN_IF_ERROR(Start(o, whole() + r * bytes, from + r * o.bytes + at, bytes));
+      if (o.accumulate) RETURN_IF_ERROR(Start(o, own(), to + at, bytes));
+      RETURN_IF_ERROR(WaitForStream(o));
       Completion done;
       ranks_.ReduceScatter(o.sequence,
                            {.label = o.label,
@@ -85,8 +88,8 @@ class StagedCommunicator : public OperationCommunicator {
                             .accumulate = o.accumulate},
                            &done);
       RETURN_IF_ERROR(done.Wait());
-      RETURN_IF_ERROR(Start(to + at, own(), bytes));
-      RETURN_IF_ERROR(WaitForStream());
+      RETURN_IF_ERROR(Start(o, to + at, own(), bytes));
+      RETURN_IF_ERROR(WaitForStream(o));
     }
     return absl::OkStatus();
   }
@@ -98,15 +101,15 @@ class StagedCommunicator : public OperationCommunicator {
       return absl::OkStatus();
     }
     if (o.shard == o.whole) return absl::OkStatus();
-    return Start(reinterpret_cast<std::byte*>(o.shard), reinterpret_cast<const std::byte*>(o.whole), o.bytes);
+    return Start(o, reinterpret_cast<std::byte*>(o.shard), reinterpret_cast<const std::byte*>(o.whole), o.bytes);
   }
 
   // Those in place: sums of scalars, broadcasts.
   absl::Status ThroughPieces(const Operation& o) {
     for (int64_t at = 0; at < o.bytes; at += piece_) {
       const int64_t bytes = std::min(piece_, o.bytes - at);
-      RETURN_IF_ERROR(Start(whole(), o.data + at, bytes));
-      RETURN_IF_ERROR(WaitForStream());
+      RETURN_IF_ERROR(Start(o, whole(), o.data + at, bytes));
+      RETURN_IF_ERROR(WaitForStream(o));
       Completion done;
       if (o.kind == CollectiveKind::kAllReduce) {
         auto* values = reinterpret_cast<double*>(whole());
@@ -115,19 +118,25 @@ class StagedCommunicator : public OperationCommunicator {
         ranks_.Broadcast(o.sequence, o.label, {whole(), static_cast<size_t>(bytes)}, o.root, &done);
       }
       RETURN_IF_ERROR(done.Wait());
-      RETURN_IF_ERROR(Start(o.data + at, whole(), bytes));
-      RETURN_IF_ERROR(WaitForStream());
+      RETURN_IF_ERROR(Start(o, o.data + at, whole(), bytes));
+      RETURN_IF_ERROR(WaitForStream(o));
     }
     return absl::OkStatus();
   }
 
   static cudaStream_t stream() { return static_cast<cudaStream_t>(CurrentStream()); }
-  static absl::Status Start(std::byte* to, const std::byte* from, int64_t bytes) {
-    return Call(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream()),
-                absl::StrCat("start a copy of ", bytes, " bytes"));
+  absl::Status Start(const Operation& o, std::byte* to, const std::byte* from, int64_t bytes) const {
+    return Named(o, cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream()), "start a copy");
   }
-  static absl::Status WaitForStream() {
-    return Call(cudaStreamSynchronize(stream()), "wait for the stream of a collective");
+  absl::Status WaitForStream(const Operation& o) const {
+    return Named(o, cudaStreamSynchronize(stream()), "wait for the stream");
+  }
+  // Errors of `ranks` name their collective; those of CUDA are given its name here.
+  absl::Status Named(const Operation& o, cudaError_t error, const char* action) const {
+    if (error == cudaSuccess) return absl::OkStatus();
+    const absl::Status status = Call(error, action);
+    return absl::Status(status.code(),
+                        absl::StrCat("rank ", rank(), ": ", Describe(HeaderOf(o)), ": ", status.message()));
   }
 
   std::byte* whole() const { return static_cast<std::byte*>(whole_.get()); }
@@ -137,6 +146,7 @@ class StagedCommunicator : public OperationCommunicator {
   const int64_t piece_;  // bytes of a rank
   PinnedMemory whole_;   // a piece of each rank
   PinnedMemory own_;     // a piece of this rank's
+  absl::Status failure_;
 };
 
 absl::StatusOr<PinnedMemory> TakePinned(int64_t bytes) {

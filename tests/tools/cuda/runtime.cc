@@ -157,7 +157,10 @@ int64_t RuntimeCalls() { return TheRuntime().calls; }
 int64_t LiveObjects() { return live_objects; }
 void FailLaunch() { TheRuntime().last_error = cudaErrorLaunchFailure; }
 
+void FailCall(int64_t call) { TheRuntime().options.failing_call = TheRuntime().calls + call; }
+
 void EnqueueOnStream(void* stream, std::function<void()> work) {
+  if (stream == nullptr) return work();  // the default one is never behind
   static_cast<StandinStream*>(stream)->entries.push_back({.work = std::move(work)});
 }
 
@@ -299,7 +302,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   REPRISE_STANDIN_CALL();
-  if (stream != nullptr) RunUntil([stream] { return stream->entries.empty(); });  // the default one is never behind
+  if (stream != nullptr) RunUntil([stream] { return stream->entries.empty(); });
   return cudaSuccess;
 }
 

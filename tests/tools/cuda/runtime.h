@@ -26,10 +26,13 @@ void ResetRuntime(const RuntimeOptions& options);
 int64_t RuntimeCalls();  // of this thread, since the last reset
 int64_t LiveObjects();   // of all threads: memory, streams and events that were made and not given back
 
+// Of this thread, the call-th from here on fails; 0: the next.
+void FailCall(int64_t call);
+
 // As a kernel that cannot be started: whoever asks for the last error finds it.
 void FailLaunch();
 
-// Puts work into a stream's queue, as a kernel launch does.
+// Puts work into a stream's queue, as a kernel launch does. On the default stream (null) it is done at once.
 void EnqueueOnStream(void* stream, std::function<void()> work);
 
 // Puts what waits for others there, such as a collective: at the head of its queue it is asked until it says true.
