@@ -11,7 +11,8 @@
 //
 // Rules: blocks of one dimension, whole warps; every thread of a block reaches every Barrier, every lane of a warp
 // every exchange; no atomics on floats, so that a result never depends on an order; no static shared arrays. Compiled
-// without contraction: a fused multiply-add is written std::fma.
+// without contraction: a fused multiply-add is written std::fma. Instructions without a word here have a wrapper with a
+// twin for the CPU of their own (runtime/tensor/cuda/matrix_unit.h, async_copy.h).
 #ifndef REPRISE_DEVICE_CUDA_THREADS_H_
 #define REPRISE_DEVICE_CUDA_THREADS_H_
 
@@ -22,9 +23,12 @@
 #ifdef __CUDACC__
 #define REPRISE_KERNEL __global__
 #define REPRISE_ON_DEVICE __device__ __forceinline__
+// Behind the return type of a kernel: the threads of its blocks, and the blocks that an SM is to have room for.
+#define REPRISE_BLOCKS(threads, blocks) __launch_bounds__(threads, blocks)
 #else
 #define REPRISE_KERNEL
 #define REPRISE_ON_DEVICE inline
+#define REPRISE_BLOCKS(threads, blocks)
 #endif
 
 namespace reprise::cuda {
@@ -49,6 +53,7 @@ __device__ __forceinline__ T* Shared() {
 
 __device__ __forceinline__ float FromLane(float value, int lane) { return __shfl_sync(0xFFFFFFFFU, value, lane); }
 __device__ __forceinline__ double FromLane(double value, int lane) { return __shfl_sync(0xFFFFFFFFU, value, lane); }
+__device__ __forceinline__ uint32_t FromLane(uint32_t value, int lane) { return __shfl_sync(0xFFFFFFFFU, value, lane); }
 
 #else
 
@@ -68,6 +73,10 @@ T* Shared() {
 
 uint64_t BitsFromLane(uint64_t bits, int lane);
 
+// What a warp does as one: function(records), with the record of each lane, once all lanes have come with theirs and
+// the same function. For twins of instructions of a whole warp.
+void Together(void (*function)(void* const* records), void* record);
+
 // Of all lanes of the warp.
 inline void WarpBarrier() { static_cast<void>(BitsFromLane(0, 0)); }
 
@@ -78,6 +87,7 @@ inline float FromLane(float value, int lane) {
 inline double FromLane(double value, int lane) {
   return std::bit_cast<double>(BitsFromLane(std::bit_cast<uint64_t>(value), lane));
 }
+inline uint32_t FromLane(uint32_t value, int lane) { return static_cast<uint32_t>(BitsFromLane(value, lane)); }
 
 #endif
 

@@ -380,7 +380,7 @@ void ExpectKernelsAgree(const KernelSpec& spec, const std::vector<Values>& input
   // Where the kernels of a GPU are at hand, on fibers: each run is in another order of threads and blocks.
   run.kind = KernelKind::kCuda;
   if (!options.cuda || !MakeKernel(spec, {.kind = run.kind}).ok()) return;
-  ExpectAgrees(spec, inputs, run, expected, tolerance, " cuda", options.accumulated);
+  ExpectAgrees(spec, inputs, run, expected, options.cuda_tolerance.value_or(tolerance), " cuda", options.accumulated);
 }
 
 void ExpectGradientMatchesFiniteDifferences(const KernelSpec& forward, const std::vector<Values>& inputs,

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,7 @@ struct AgreeOptions {
   uint32_t accumulated = 0;
   bool same_bits_for_all_threads = true;
   bool cuda = true;  // false for shapes that take seconds on fibers: let a smaller one stand beside them
+  std::optional<Tolerance> cuda_tolerance = std::nullopt;  // where a kernel of a GPU rounds what others do not
 };
 void ExpectKernelsAgree(const KernelSpec& spec, const std::vector<Values>& inputs, const Tolerance& tolerance,
                         const AgreeOptions& options = {});

@@ -1,6 +1,7 @@
 // Attention forward (Dao 2023, "FlashAttention-2"): a block a tile of queries of one head, which goes over the tiles of
 // keys. It holds of each query the highest score so far, the sum of exponentials and the output, and rescales them as
-// keys go by.
+// keys go by. On the CUDA cores, or (attention_matrix.cu) on the matrix unit.
+#include "runtime/tensor/cuda/attention_matrix.h"
 #include "runtime/tensor/cuda/attention_tile.h"
 
 namespace reprise::cuda {
@@ -122,6 +123,7 @@ REPRISE_KERNEL void AttentionForward(AttentionTask<T> task, int64_t sequences, T
 
 KernelOr MakeAttention(const KernelSpec& spec, const KernelOptions& /*options*/) {
   const AttentionGeometry geometry(spec);
+  if (TakesMatrixUnit(spec, geometry)) return MakeMatrixAttention(spec, geometry);
   return WithHeadSize(spec, geometry.size, [&]<typename T, typename S>(T /*type*/, S /*head size*/) {
     return MakeCudaKernel(spec, [geometry, prepared = geometry.Task<T>(spec)](const KernelArguments& arguments) {
       constexpr int64_t kFloats = 2 * TileFloats(S::value) + kScoreFloats + kTile;

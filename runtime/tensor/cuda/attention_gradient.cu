@@ -4,42 +4,12 @@
 //
 // With p of lse, z the dropout factor, and delta = do . o of each query (a pass of its own, in scratch):
 //   dv = (p z)' do,  ds = p (z do v' - delta) scale,  dq = ds k,  dk = ds' q
+#include "runtime/tensor/cuda/attention_gradient.h"
+#include "runtime/tensor/cuda/attention_matrix.h"
 #include "runtime/tensor/cuda/attention_tile.h"
-#include "runtime/tensor/cuda/block_sum.h"
 
 namespace reprise::cuda {
 namespace {
-
-template <typename T>
-struct GradientTask {
-  AttentionTask<T> forward;
-  const T* o;
-  const float* lse;
-  const T* d_o;
-  float* delta;  // of the shape of lse
-  T* dq;         // any of the three may be null; strides as of q, k and v
-  T* dk;
-  T* dv;
-  int64_t sequences;
-};
-
-// A warp a query of a head, in the order of lse.
-template <typename T>
-REPRISE_KERNEL void QueryDeltas(GradientTask<T> task) {
-  const AttentionTask<T>& forward = task.forward;
-  const int64_t item = BlockX() * Warps() + Warp();
-  if (item >= task.sequences * forward.heads * forward.length) return;
-  const int64_t query = item % forward.length;
-  const int64_t head = item / forward.length % forward.heads;
-  const int64_t sequence = item / forward.length / forward.heads;
-  const int64_t first = ((sequence * forward.length + query) * forward.heads + head) * forward.size;
-  float delta = 0;
-  for (int c = Lane(); c < forward.size; c += kWarp) {
-    delta = std::fma(Widened(task.d_o[first + c]), Widened(task.o[first + c]), delta);
-  }
-  delta = WarpSum(delta);
-  if (Lane() == 0) task.delta[item] = delta;
-}
 
 // The shared memory of a block of either pass.
 template <int kSize>
@@ -74,12 +44,6 @@ REPRISE_ON_DEVICE void LoadQueries(const GradientTask<T>& task, int64_t sequence
   LoadTile<kSize>(forward.q + row * forward.q_stride + column, forward.q_stride, tile * kTile, forward.length,
                   forward.size, tiles.q);
   LoadTile<kSize>(task.d_o + row * o_stride + column, o_stride, tile * kTile, forward.length, forward.size, tiles.d_o);
-}
-
-// The first element of a key-value head in k, v, dk and dv.
-template <typename T>
-REPRISE_ON_DEVICE int64_t KeyValueOffset(const AttentionTask<T>& forward, int64_t sequence, int key_value_head) {
-  return sequence * forward.length * forward.kv_stride + static_cast<int64_t>(key_value_head) * forward.size;
 }
 
 template <int kSize, typename T>
@@ -187,37 +151,14 @@ REPRISE_KERNEL void QueryGradients(GradientTask<T> task) {
            forward.q_stride, tile * kTile, forward.length, forward.size);
 }
 
-template <typename T>
-GradientTask<T> MakeTask(const AttentionGeometry& geometry, const AttentionTask<T>& forward,
-                         const KernelArguments& arguments) {
-  GradientTask<T> task{.forward = geometry.Fill(forward, arguments),
-                       .o = Input<T>(arguments, geometry.Rest(0)),
-                       .lse = Input<float>(arguments, geometry.Rest(1)),
-                       .d_o = Input<T>(arguments, geometry.Rest(2)),
-                       .delta = reinterpret_cast<float*>(arguments.scratch),
-                       .dq = Output<T>(arguments, 0),
-                       .dk = nullptr,
-                       .dv = nullptr,
-                       .sequences = geometry.sequences};
-  if (!geometry.packed) {
-    task.dk = Output<T>(arguments, 1);
-    task.dv = Output<T>(arguments, 2);
-  } else if (task.dq != nullptr) {
-    task.dk = task.dq + geometry.heads * geometry.size;
-    task.dv = task.dk + geometry.heads * geometry.size;
-  }
-  return task;
-}
-
 KernelOr MakeAttentionGradient(const KernelSpec& spec, const KernelOptions& /*options*/) {
   const AttentionGeometry geometry(spec);
-  const int64_t items = geometry.sequences * geometry.heads * geometry.length;
+  if (TakesMatrixUnit(spec, geometry)) return MakeMatrixAttentionGradient(spec, geometry);
   return WithHeadSize(spec, geometry.size, [&]<typename T, typename S>(T /*type*/, S /*head size*/) {
-    const auto run = [geometry, items, prepared = geometry.Task<T>(spec)](const KernelArguments& arguments) {
-      const GradientTask<T> task = MakeTask(geometry, prepared, arguments);
+    const auto run = [geometry, prepared = geometry.Task<T>(spec)](const KernelArguments& arguments) {
+      const GradientTask<T> task = MakeGradientTask(geometry, prepared, arguments);
       const int64_t tiles = geometry.tiles() * geometry.sequences;
-      constexpr int kWarpsOfBlock = kThreads / kWarp;
-      Launch({.blocks = (items + kWarpsOfBlock - 1) / kWarpsOfBlock, .threads = kThreads}, QueryDeltas<T>, task);
+      LaunchQueryDeltas(geometry, task);
       if (task.dk != nullptr || task.dv != nullptr) {
         Launch({.blocks = tiles * geometry.key_value_heads,
                 .threads = kTileThreads,
@@ -229,7 +170,7 @@ KernelOr MakeAttentionGradient(const KernelSpec& spec, const KernelOptions& /*op
                QueryGradients<T, S::value>, task);
       }
     };
-    return MakeCudaKernel(spec, run, items * static_cast<int64_t>(sizeof(float)));
+    return MakeCudaKernel(spec, run, DeltaBytes(geometry));
   });
 }
 

@@ -2,8 +2,9 @@
 // in registers, and who sees whom.
 //
 // A block has four warps; each owns eight rows of a tile of 32. A tile is kept in float32, so that an element is
-// widened once. Products of tiles are float32 on the CUDA cores: right for float32 and for every head size; tensor
-// cores may take bfloat16 later. No T x T matrix is ever stored; a head has up to 128 features.
+// widened once. Products of tiles are float32 on the CUDA cores: right for float32 and for every head size. bfloat16
+// with heads of a multiple of eight features goes to the matrix unit instead (attention_matrix.h). No T x T matrix is
+// ever stored; a head has up to 128 features.
 #ifndef REPRISE_RUNTIME_TENSOR_CUDA_ATTENTION_TILE_H_
 #define REPRISE_RUNTIME_TENSOR_CUDA_ATTENTION_TILE_H_
 
@@ -17,11 +18,14 @@
 #include "runtime/tensor/cuda/pack.h"
 #include "runtime/tensor/philox.h"
 
-// Arrays of a thread stay in registers only where every index is known: their loops are unrolled.
+// Arrays of a thread stay in registers only where every index is known: their loops are unrolled. Others are kept as
+// they are where registers are dear.
 #ifdef __CUDACC__
 #define REPRISE_UNROLL _Pragma("unroll")
+#define REPRISE_ROLLED _Pragma("unroll 1")
 #else
 #define REPRISE_UNROLL
+#define REPRISE_ROLLED
 #endif
 
 namespace reprise::cuda {
@@ -220,7 +224,8 @@ struct AttentionGeometry {
         sequences(spec.inputs[0].rows() / length),
         size(spec.inputs[0].columns() / heads / (packed ? 3 : 1)) {}
 
-  int64_t tiles() const { return (length + kTile - 1) / kTile; }
+  int64_t TilesOf(int64_t rows) const { return (length + rows - 1) / rows; }  // of a sequence
+  int64_t tiles() const { return TilesOf(kTile); }
   int64_t q_stride() const { return heads * size * (packed ? 3 : 1); }
   int64_t kv_stride() const { return packed ? q_stride() : key_value_heads * size; }
   // Of the inputs behind q, k and v.

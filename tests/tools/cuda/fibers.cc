@@ -1,6 +1,7 @@
 #include "tests/tools/cuda/fibers.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -43,15 +44,19 @@ class Block {
 
   void WaitAtBarrier();
   uint64_t Exchange(uint64_t bits, int lane);
+  void Together(void (*function)(void* const*), void* record);
 
  private:
   struct ThreadState {
     uint64_t bits = 0;  // given to the other lanes
     int lane = 0;       // whose bits it wants
     uint64_t received = 0;
+    void (*together)(void* const*) = nullptr;  // what it wants to do with the other lanes; null: an exchange
+    void* record = nullptr;
   };
 
   void Release(int first, int count);
+  bool LastOfWarp();
 
   LaunchShape shape_;
   int64_t x_;
@@ -107,14 +112,26 @@ void Block::WaitAtBarrier() {
   testing::Fiber::Yield();
 }
 
+// Whether the running thread is the last of its warp to come to where the others wait. All must want the same.
+bool Block::LastOfWarp() {
+  const int warp = current_ / kWarp;
+  if (++at_exchange_[static_cast<size_t>(warp)] < kWarp) return false;
+  at_exchange_[static_cast<size_t>(warp)] = 0;
+  for (int i = warp * kWarp; i < (warp + 1) * kWarp; ++i) {
+    REPRISE_CHECK(threads_[static_cast<size_t>(i)].together == threads_[static_cast<size_t>(current_)].together)
+        << "lanes of a warp are at different instructions";
+  }
+  return true;
+}
+
 uint64_t Block::Exchange(uint64_t bits, int lane) {
   const int self = current_;
   const int warp = self / kWarp;
   REPRISE_CHECK(lane >= 0 && lane < kWarp) << "lane " << lane << " of a warp";
   threads_[static_cast<size_t>(self)].bits = bits;
   threads_[static_cast<size_t>(self)].lane = lane;
-  if (++at_exchange_[static_cast<size_t>(warp)] == kWarp) {
-    at_exchange_[static_cast<size_t>(warp)] = 0;
+  threads_[static_cast<size_t>(self)].together = nullptr;
+  if (LastOfWarp()) {
     for (int i = warp * kWarp; i < (warp + 1) * kWarp; ++i) {
       ThreadState& thread = threads_[static_cast<size_t>(i)];
       thread.received = threads_[static_cast<size_t>(warp * kWarp + thread.lane)].bits;
@@ -123,6 +140,21 @@ uint64_t Block::Exchange(uint64_t bits, int lane) {
   }
   testing::Fiber::Yield();
   return threads_[static_cast<size_t>(self)].received;
+}
+
+void Block::Together(void (*function)(void* const*), void* record) {
+  const int warp = current_ / kWarp;
+  threads_[static_cast<size_t>(current_)].together = function;
+  threads_[static_cast<size_t>(current_)].record = record;
+  if (LastOfWarp()) {
+    std::array<void*, kWarp> records;
+    for (int i = 0; i < kWarp; ++i) {
+      records[static_cast<size_t>(i)] = threads_[static_cast<size_t>(warp * kWarp + i)].record;
+    }
+    function(records.data());
+    Release(warp * kWarp, kWarp);
+  }
+  testing::Fiber::Yield();
 }
 
 struct Free {
@@ -160,6 +192,7 @@ int64_t BlocksX() { return Running().shape().blocks; }
 void Barrier() { Running().WaitAtBarrier(); }
 std::byte* SharedBytes() { return Running().shared(); }
 uint64_t BitsFromLane(uint64_t bits, int lane) { return Running().Exchange(bits, lane); }
+void Together(void (*function)(void* const*), void* record) { Running().Together(function, record); }
 
 void RunThreads(const LaunchShape& shape, const std::function<void()>& body) {
   if (CurrentStream() == nullptr) return RunNow(shape, body);
