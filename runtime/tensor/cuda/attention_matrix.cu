@@ -89,6 +89,19 @@ struct WarpSoftmax {
       }
     }
   }
+
+  // After Finish: the logarithms of the sums of what scores are exponents of, for queries from `first` on.
+  REPRISE_ON_DEVICE void StoreLse(float scale, float* lse, int first, int queries) const {
+    REPRISE_UNROLL
+    for (int b = 0; b < kBlocks; ++b) {
+      REPRISE_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const int query = first + b * kBlockRows + half * 8 + RowOfLane();
+        if (Lane() % 4 != 0 || query >= queries) continue;
+        lse[query] = MultiplyAdd(Base(highest[b][half], scale), kLogOf2, std::log(sum[b][half]));
+      }
+    }
+  }
 };
 
 // Two stages of keys and values. The queries come through the second one, before it is needed.
@@ -173,15 +186,9 @@ REPRISE_KERNEL void REPRISE_BLOCKS(kTileThreads, kBlocksOfSm)
     outputs.AddRows(scores, Stages::Values(stage));
   }
   softmax.Finish();
-  REPRISE_UNROLL
-  for (int b = 0; b < kBlocks; ++b) {
-    REPRISE_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const int query = first_query + b * kBlockRows + half * 8 + RowOfLane();
-      if (lse == nullptr || Lane() % 4 != 0 || query >= task.length) continue;
-      lse[(static_cast<int64_t>(sequence) * task.heads + head) * task.length + query] =
-          MultiplyAdd(softmax.Base(softmax.highest[b][half], scale), kLogOf2, std::log(softmax.sum[b][half]));
-    }
+  if (lse != nullptr) {
+    softmax.StoreLse(scale, lse + (static_cast<int64_t>(sequence) * task.heads + head) * task.length, first_query,
+                     task.length);
   }
   if (o == nullptr) return;
   const int64_t o_stride = static_cast<int64_t>(task.heads) * task.size;

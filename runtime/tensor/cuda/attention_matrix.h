@@ -200,6 +200,7 @@ REPRISE_ON_DEVICE void MaskQueries(const AttentionTask<T>& task, int64_t sequenc
       }
     }
   }
+  WarpBarrier();  // its lanes may have gone different ways
 }
 
 // Whether each of a warp's queries, the first being `query`, sees all of keys [key, key + keys); `latest` is the latest

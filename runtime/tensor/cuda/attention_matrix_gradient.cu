@@ -175,6 +175,7 @@ struct KeySums {
       ApplySoftmax<false>(task, rows, key, scores, gradients);
     } else {
       ApplySoftmax<true>(task, rows, key, scores, gradients);
+      WarpBarrier();  // its lanes may have gone different ways
     }
     if (task.drop_threshold != 0) {
       scores.ForEach([&](float& p, int b, int n, int i) { p = kept.Keeps(b, n, i) ? p : 0; });
