@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <set>
@@ -21,18 +22,19 @@
 using Clock = std::chrono::steady_clock;
 
 struct StandinEvent {
-  int64_t issued = 0;  // records asked for
-  int64_t done = 0;    // the latest that has come to pass
+  std::shared_ptr<StandinEvent> self;  // until it is destroyed, which what stands on a stream may outlive
+  int64_t issued = 0;                  // records asked for
+  int64_t done = 0;                    // the latest that has come to pass
   Clock::time_point when;
 };
 
 namespace {
 
 struct Entry {
-  std::function<void()> work = nullptr;   // empty for what waits
-  StandinEvent* event = nullptr;          // waited for
-  int64_t record = 0;                     // which record of it
-  std::function<bool()> ready = nullptr;  // asked until true
+  std::function<void()> work = nullptr;           // empty for what waits
+  std::shared_ptr<StandinEvent> event = nullptr;  // waited for
+  int64_t record = 0;                             // which record of it
+  std::function<bool()> ready = nullptr;          // asked until true
 };
 
 }  // namespace
@@ -54,7 +56,6 @@ struct Runtime {
   std::map<void*, size_t> device_memory;
   std::set<void*> host_memory;
   std::vector<StandinStream*> streams;  // in the order they were made in
-  std::set<StandinEvent*> events;
 };
 
 std::mutex options_mutex;
@@ -314,7 +315,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   REPRISE_STANDIN_CALL();
-  stream->entries.push_back({.work = nullptr, .event = event, .record = event->issued});
+  stream->entries.push_back({.work = nullptr, .event = event->self, .record = event->issued});
   return cudaSuccess;
 }
 
@@ -326,15 +327,15 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
   REPRISE_STANDIN_CALL();
-  *event = new StandinEvent;
-  TheRuntime().events.insert(*event);
+  const auto made = std::make_shared<StandinEvent>();
+  made->self = made;
+  *event = made.get();
   ++live_objects;
   return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  TheRuntime().events.erase(event);
-  delete event;
+  const std::shared_ptr<StandinEvent> last = std::move(event->self);
   --live_objects;
   return cudaSuccess;
 }
@@ -342,9 +343,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   REPRISE_STANDIN_CALL();
   const int64_t record = ++event->issued;
-  reprise::testing::EnqueueOnStream(stream, [=] {
-    event->done = record;
-    event->when = Clock::now();
+  reprise::testing::EnqueueOnStream(stream, [record, recorded = event->self] {
+    recorded->done = record;
+    recorded->when = Clock::now();
   });
   return cudaSuccess;
 }
