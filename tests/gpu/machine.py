@@ -16,6 +16,7 @@ def machine_part(session, carried):
         libraries = cudas_libraries(session)
         carried.environment["REPRISE_CUDA_FOLDERS"] = ":".join(sorted({str(path.parent) for path in libraries.values()}))
         check_versions(session, carried, libraries)
+        check_opened(session, carried, libraries)
     check_libraries(session, carried)
     started = session.run(carried.reprise("--version"), 30, carried.environment)
     session.check("reprise starts", started.good, started.out.strip() if started.good else started.why())
@@ -80,6 +81,13 @@ def check_versions(session, carried, libraries):
         words = f"here {dotted(found)}, built with {dotted(built_with)}"
         session.check(f"{name} suits", name in libraries if built_with is None else
                       cuda_libraries.suits(found, tuple(built_with)), words)
+
+
+def check_opened(session, carried, libraries):
+    """Those that the CUDA part opens when it wants them: the program says itself what a version lacks."""
+    for name in carried.manifest["opened_libraries"]:
+        if not name.startswith("libcuda.so"):
+            session.check(f"{name} is here", name in libraries)
 
 
 def dotted(version):

@@ -51,6 +51,7 @@ class Session:
         self.end = self.begin + seconds - RESERVE_SECONDS
         self.part_end = self.end
         self.part = None
+        self.running = set()  # commands that have not ended
         self.record = {"standin": standin, "seconds": 0.0, "parts": {}}
         self.log = (self.out / "log.txt").open("w", encoding="utf-8", buffering=1)
 
@@ -124,10 +125,9 @@ class Session:
     # --- Commands -----------------------------------------------------------------------------------------------------
 
     def run(self, words, seconds, environment=None):
-        """Runs a command to its end or for so many seconds, no longer than the part may last."""
+        """Runs a command to its end or for so many seconds, no longer than the part may last. From any thread."""
         words = [str(word) for word in words]
         seconds = min(seconds, self.time_left())
-        self.log.write(f"$ {' '.join(words)}\n")
         begin = time.monotonic()
         try:
             process = subprocess.Popen(words, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
@@ -135,19 +135,29 @@ class Session:
                                        start_new_session=True)
         except OSError as error:
             return Done(127, "", f"{words[0]} does not start: {error.strerror}", 0.0)
+        self.running.add(process)
         timed_out = False
         try:
             out, errors = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             timed_out = True
             out, errors = self.stop(process)
-        except BaseException:  # this program is told to end
-            self.stop(process)
-            raise
+        finally:
+            self.running.discard(process)
         done = Done(process.returncode, out, errors, time.monotonic() - begin, timed_out)
         shown = (errors + out).splitlines()[-TAIL_LINES:]
-        self.log.write("".join(f"  {line}\n" for line in shown) + f"= {done.code} after {done.seconds:.1f} s\n")
+        self.log.write(f"$ {' '.join(words)}\n" + "".join(f"  {line}\n" for line in shown) +
+                       f"= {done.code} after {done.seconds:.1f} s\n")
         return done
+
+    def end_all(self):
+        """No command is left and none begins: this program is told to end."""
+        self.part_end = self.end = 0
+        for process in list(self.running):
+            try:
+                os.killpg(process.pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
 
     @staticmethod
     def stop(process):

@@ -54,11 +54,12 @@ def shapes(session):
 class Measuring:
     """The runs of one shape."""
 
-    def __init__(self, session, trainer, shape):
-        self.session, self.trainer, self.shape = session, trainer, shape
+    def __init__(self, session, trainer, shape, keeps_traces):
+        self.session, self.trainer, self.shape, self.keeps_traces = session, trainer, shape, keeps_traces
         self.steps = 2 if session.standin else WARMUP + STEPS
         self.warmup = 1 if session.standin else WARMUP
         self.micro_batch = shape.micro_batch
+        self.too_large = False  # of the last run: it asked for more memory than there is
         self.data = session.scratch / f"{shape.name.replace(' ', '_')}.u16"
         write_tokens(self.data, (self.steps + 1) * shape.micro_batch * shape.length + 1, shape.vocabulary)
 
@@ -68,10 +69,12 @@ class Measuring:
 
     def measure(self, name, job, seconds, beside=None, over=""):
         """A row of the table; returns the median step, None where it did not run. `beside`: the step of `over`."""
+        self.too_large = False
         trained = self.trainer.train(job, seconds, trace=True, watch=True)
         if not trained.good:
             self.session.row(model=self.shape.name, plan=name, micro_batch=job.micro_batch, why=trained.done.why())
             self.session.note(f"{self.shape.name}, {name}: {trained.done.why()}")
+            self.too_large = trained.done.code == 4 or (trained.done.code == 2 and "memory" in trained.done.errors)
             return None
         wrong = figures.wrong_peaks(trained.steps)
         self.session.check(f"{self.shape.name}, {name}: peak is the predicted one", not wrong, f"steps {wrong}" if wrong else "")
@@ -79,7 +82,7 @@ class Measuring:
         step_seconds = figures.median_of(steps, "step_seconds")
         tokens_per_second = steps[-1]["tokens"] / step_seconds
         share, copy_seconds = figures.overlapped_share(json.loads(trained.trace.read_text(encoding="utf-8")))
-        if not self.session.standin:
+        if self.keeps_traces or job.offload:
             self.trainer.keep_trace(trained, f"{self.shape.name} {name}".replace(" ", "_").replace(",", ""))
         s, last = self.shape, steps[-1]
         self.session.row(
@@ -98,20 +101,20 @@ class Measuring:
         return step_seconds
 
     def find_micro_batch(self):
-        """The largest half, quarter, ... of the first size whose `all` has a plan and runs; its median step."""
+        """The first of the size wanted, its half, quarter, ... whose `all` fits the memory; its median step."""
         while True:
             step = self.measure("all", self.job("all"), 90)
-            if step or self.micro_batch == 1:
+            if step or not self.too_large or self.micro_batch == 1:
                 return step
             self.micro_batch //= 2
 
 
-def ours_part(session, trainer, shape):
+def ours_part(session, trainer, shape, keeps_traces):
     """`all`, `none`, `all` with its boundaries on the host, and `auto` half of the way between the first two."""
-    m = Measuring(session, trainer, shape)
+    m = Measuring(session, trainer, shape, keeps_traces)
     everything = m.find_micro_batch()
     if not everything:
-        session.check(f"{shape.name} trains", False, "no micro-batch runs")
+        session.check(f"{shape.name} trains", False, session.part["rows"][-1]["why"])
         return
     session.fact("micro_batch", m.micro_batch)
     none = m.measure("none", m.job("none"), 90)
@@ -120,10 +123,13 @@ def ours_part(session, trainer, shape):
         first = next(row for row in rows if row["plan"] == "all" and "step_seconds" in row)
         first.update(ratio=everything / none, ratio_over="none")
     m.measure("all, offload", m.job("all", offload=True), 90, everything, "all")
-    peaks = [trainer.plan(m.job(policy)).get("peak_bytes") for policy in ("all", "none")]
-    if all(peaks):
+    peaks = {row["plan"]: row["peak_device_bytes"] for row in rows if "step_seconds" in row}
+    if "none" not in peaks:
+        peaks["none"] = trainer.plan(m.job("none")).get("peak_bytes")
+    if peaks["none"]:
         limit = session.record.get("device_bytes")
-        budget = min(sum(peaks) // 2, limit * 9 // 10 if limit else sum(peaks))
+        budget = (peaks["all"] + peaks["none"]) // 2
+        budget = min(budget, limit * 9 // 10) if limit else budget
         m.measure("auto, half way", m.job("auto", budget=budget), 90, none, "none")
 
 
@@ -135,14 +141,16 @@ def torch_part(session, measured):
     if not found.good or "True" not in found.out:
         raise Skip("this Python has no PyTorch that finds a GPU")
     session.fact("torch", found.out.split()[0])
-    for part, modes in (("gpt2_124M", ("eager", "compiled")), ("gpt2_1.5B", ("eager", "compiled blocks"))):
-        shape = measured[part]
-        micro_batch = session.record["parts"].get(part, {}).get("facts", {}).get("micro_batch", shape.micro_batch)
+    for part, modes in (("gpt2_1.5B", ("eager", "compiled blocks")), ("gpt2_124M", ("eager", "compiled"))):
+        shape, ours = measured[part], session.record["parts"].get(part, {"rows": [], "facts": {}})
+        micro_batch = ours["facts"].get("micro_batch", shape.micro_batch)
+        none = next((row["step_seconds"] for row in ours["rows"] if row["plan"] == "none" and "step_seconds" in row), None)
         for mode in modes:
-            torch_row(session, shape, micro_batch, mode)
+            torch_row(session, shape, micro_batch, mode, none)
 
 
-def torch_row(session, shape, micro_batch, mode):
+def torch_row(session, shape, micro_batch, mode, our_step):
+    """`our_step`: that of our run which keeps everything, as PyTorch does."""
     script = pathlib.Path(__file__).with_name("torch_gpt2_gpu.py")
     words = [sys.executable, script, f"--n_layer={shape.layers}", f"--n_embd={shape.width}", f"--n_head={shape.heads}",
              f"--vocab_size={shape.vocabulary}", f"--sequence_length={shape.length}", f"--micro_batch={micro_batch}",
@@ -162,5 +170,7 @@ def torch_row(session, shape, micro_batch, mode):
         return
     line["mfu"] = figures.mfu(line["tokens_per_second"], line["parameters"], shape.layers, shape.width, shape.length,
                               session.record.get("peak_flops"))
+    if our_step:
+        line.update(ratio=line["step_seconds"] / our_step, ratio_over="ours, none")
     session.row(model=shape.name, plan=f"torch {mode}", **line)
     session.note(f"{shape.name}, torch {mode}: {line['step_seconds']:.4g} s a step")

@@ -1,15 +1,21 @@
 """What was carried (tests/gpu/pack): its programs, and runs of `reprise train` with what they wrote."""
 import array
+import contextlib
 import gzip
+import itertools
 import json
 import os
 import pathlib
 import random
 import subprocess
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import figures
+
+# Runs at once where time does not matter, on a real GPU: their starts take longer than their steps.
+AT_ONCE = 4
 
 
 class Carried:
@@ -18,6 +24,7 @@ class Carried:
     def __init__(self, folder, standin):
         self.folder = pathlib.Path(folder)
         self.manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
+        # Open MPI's sockets stand in the folder for temporary files, and their paths must be short.
         self.environment = {"REPRISE_CUDA_FOLDERS": "", "TMPDIR": "/tmp"}
         if standin:
             self.environment["REPRISE_CUDA_LIBRARY"] = str(self.folder / "lib/libreprise_cuda_standin.so")
@@ -33,13 +40,21 @@ class Carried:
         alone = self.command("reprise", *words)
         return alone if ranks == 1 else self.command("mpirun", "-np", ranks, *alone)
 
-    def link_sources(self):
-        """Test programs look for their fixtures where they were built: that folder becomes a link to this one."""
+    @contextlib.contextmanager
+    def linked_sources(self):
+        """Test programs look for their fixtures where they were built: that folder is a link to this one meanwhile."""
         source = pathlib.Path(self.manifest["source_folder"])
         if (source / "tests/fixtures").is_dir():
+            yield
             return
         source.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_symlink():  # left by a run that was killed
+            source.unlink()
         source.symlink_to(self.folder)
+        try:
+            yield
+        finally:
+            source.unlink()
 
 
 def unpack(archive, folder):
@@ -106,11 +121,10 @@ class Trainer:
     """Starts runs, each with files of its own in the scratch folder."""
 
     def __init__(self, session, carried):
-        self.session, self.carried, self.count = session, carried, 0
+        self.session, self.carried, self.count = session, carried, itertools.count()
 
     def train(self, job, seconds=60, gradients=False, trace=False, watch=False):
-        self.count += 1
-        place = self.session.scratch / f"run_{self.count}"
+        place = self.session.scratch / f"run_{next(self.count)}"
         place.mkdir()
         metrics = place / "metrics.jsonl"
         trained = Trained(job, None)
@@ -130,6 +144,14 @@ class Trainer:
             trained.text = metrics.read_text(encoding="utf-8")
             trained.run, trained.steps = figures.read_metrics(trained.text)
         return trained
+
+    def train_all(self, jobs, gradients=False):
+        """Runs that may be under way at once; what they left, in order, as it comes."""
+        pool = ThreadPoolExecutor(1 if self.session.standin else AT_ONCE)
+        try:
+            yield from pool.map(lambda job: self.train(job, gradients=gradients), jobs)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def plan(self, job, seconds=60):
         """What `reprise plan` says, or {}."""
