@@ -115,7 +115,7 @@ def golden_model(session, carried, trainer, name):
 
 
 def write_golden_batch(folder, name, expected):
-    """The fixture's rows as a file of tokens, and as labels those of the fixture (label k is of what precedes token k)."""
+    """The fixture's rows as a file of tokens, and its labels, each beside the token that it stands for."""
     data, labels = folder / f"{name}.u16", folder / f"{name}.labels"
     array.array("H", list(expected["input"][1]) + [0]).tofile(data.open("wb"))
     array.array("i", [-100] + list(expected["labels"][1])).tofile(labels.open("wb"))
@@ -167,7 +167,8 @@ def compare_all(session, trainer, label, jobs):
 def plans(standin):
     """(policy, offload, prefetch) of what must agree to the bit; the first, which keeps everything, once more later."""
     every = [("none", False, 1), ("all", True, 2), ("every:2", True, 0), ("sqrt", False, 1), ("all", False, 1),
-             ("every:2", False, 2), ("selective", False, 1), ("sqrt", True, 1), ("all", True, 0), ("none", False, 0), ("none", False, 1)]
+             ("every:2", False, 2), ("selective", False, 1), ("sqrt", True, 1), ("all", True, 0), ("none", False, 0),
+             ("none", False, 1)]
     return every[:5] if standin else every
 
 
@@ -177,10 +178,11 @@ def bits_part(session, trainer):
     data = session.scratch / "bits.u16"
     write_tokens(data, 8 * rows * length, 250)
     gpt2, llama = (TINY, TINY_LLAMA) if session.standin else (SMALL, SMALL_LLAMA)
-    for label, model, precision, more in (("gpt2 bf16", gpt2, "bf16", []), ("gpt2 fp32, dropout", gpt2, "fp32", ["--dropout=0.1"]),
-                                          ("llama bf16", llama, "bf16", [])):
-        jobs = [Job(model, data, length, rows, precision=precision, checkpoint=policy, offload=offload, prefetch=prefetch,
-                    more=more) for policy, offload, prefetch in plans(session.standin)]
+    for label, model, precision, more in (
+            ("gpt2 bf16", gpt2, "bf16", []), ("gpt2 fp32, dropout", gpt2, "fp32", ["--dropout=0.1"]),
+            ("llama bf16", llama, "bf16", [])):
+        jobs = [Job(model, data, length, rows, precision=precision, checkpoint=policy, offload=offload,
+                    prefetch=prefetch, more=more) for policy, offload, prefetch in plans(session.standin)]
         compare_all(session, trainer, label, jobs)
     for precision, bound in (("fp32", 1e-5), ("bf16", 2e-3)):
         here, there = trainer.train_all(Job(gpt2, data, length, rows, precision=precision, device=device)
@@ -197,7 +199,8 @@ def ranks_part(session, trainer):
     data = session.scratch / "ranks.u16"
     write_tokens(data, 16 * rows * length, 250)
     model = TINY if session.standin else SMALL
-    jobs = [Job(model, data, length, rows, ranks=2, checkpoint=policy, offload=offload, prefetch=prefetch, sharding=sharding)
+    jobs = [Job(model, data, length, rows, ranks=2, checkpoint=policy, offload=offload, prefetch=prefetch,
+                sharding=sharding)
             for policy, offload, prefetch, sharding in (
                 ("none", False, 1, "full"), ("all", True, 2, "full"), ("every:2", False, 0, "full"),
                 ("none", False, 1, "optimizer"), ("sqrt", True, 1, "gradients"))]

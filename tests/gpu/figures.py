@@ -179,5 +179,6 @@ def table(header, rows):
     right = [any(isinstance(row[c], (int, float)) for row in rows) for c in range(len(header))]
     lines = []
     for row in cells:
-        lines.append("  ".join(text.rjust(w) if r else text.ljust(w) for text, w, r in zip(row, widths, right)).rstrip())
+        aligned = (text.rjust(w) if r else text.ljust(w) for text, w, r in zip(row, widths, right))
+        lines.append("  ".join(aligned).rstrip())
     return "\n".join(lines)

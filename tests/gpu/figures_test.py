@@ -89,7 +89,8 @@ class Files(unittest.TestCase):
         self.assertEqual(figures.first_difference(a, self.file("d", large[:-1])), len(large) - 1)
 
     def test_safetensors(self):
-        header = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},"l":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}'
+        header = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},' \
+                 b'"l":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}'
         path = self.file("t", struct.pack("<Q", len(header)) + header + struct.pack("<d2f", 0.1, 1.0, -2.0))
         tensors = figures.read_safetensors(path)
         self.assertEqual(tensors["l"], ((1,), tensors["l"][1]))

@@ -14,9 +14,9 @@ def machine_part(session, carried):
     if not session.standin:
         describe_gpu(session)
         libraries = cudas_libraries(session)
-        carried.environment["REPRISE_CUDA_FOLDERS"] = ":".join(sorted({str(path.parent) for path in libraries.values()}))
+        folders = sorted({str(path.parent) for path in libraries.values()})
+        carried.environment["REPRISE_CUDA_FOLDERS"] = ":".join(folders)
         check_versions(session, carried, libraries)
-        check_opened(session, carried, libraries)
     check_libraries(session, carried)
     started = session.run(carried.reprise("--version"), 30, carried.environment)
     session.check("reprise starts", started.good, started.out.strip() if started.good else started.why())
@@ -64,7 +64,8 @@ def cudas_libraries(session):
     if not missing:
         return cuda_libraries.find()
     target = session.scratch / "packages"
-    installed = session.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", target, *missing], PIP_SECONDS)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", target]
+    installed = session.run([*pip, *missing], PIP_SECONDS)
     session.fact("pip", f"{', '.join(missing)}: {'installed' if installed.good else installed.why()}")
     folders = {path.parent for path in target.rglob("lib*.so.*")} if target.is_dir() else set()
     return cuda_libraries.find(sorted(folders))
@@ -73,7 +74,8 @@ def cudas_libraries(session):
 def check_versions(session, carried, libraries):
     """Those that the build names must be here, of the same major version and not older."""
     here = {name: cuda_libraries.version(path) for name, path in libraries.items()}
-    session.fact("cuda_libraries", {name: {"path": str(path), "version": here[name]} for name, path in libraries.items()})
+    session.fact("cuda_libraries", {name: {"path": str(path), "version": here[name]}
+                                    for name, path in libraries.items()})
     for name, built_with in carried.manifest["cuda_libraries"].items():
         if name.startswith("libcuda.so"):  # the driver's
             continue
@@ -81,13 +83,6 @@ def check_versions(session, carried, libraries):
         words = f"here {dotted(found)}, built with {dotted(built_with)}"
         session.check(f"{name} suits", name in libraries if built_with is None else
                       cuda_libraries.suits(found, tuple(built_with)), words)
-
-
-def check_opened(session, carried, libraries):
-    """Those that the CUDA part opens when it wants them: the program says itself what a version lacks."""
-    for name in carried.manifest["opened_libraries"]:
-        if not name.startswith("libcuda.so"):
-            session.check(f"{name} is here", name in libraries)
 
 
 def dotted(version):
@@ -105,4 +100,5 @@ def check_libraries(session, carried):
     done = session.run(["ldd", folder / "bin/reprise", folder / "bin/mpirun", folder / "lib" / part], 30,
                        {"LD_LIBRARY_PATH": path})
     lost = sorted({line.split()[0] for line in done.out.splitlines() if "not found" in line})
-    session.check("every library is found", done.good and not lost, ", ".join(lost) or ("" if done.good else done.why()))
+    why = ", ".join(lost) if done.good else done.why()
+    session.check("every library is found", done.good and not lost, why)

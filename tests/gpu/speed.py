@@ -39,13 +39,15 @@ def llama(folder, name, layers, width, inner, heads, groups, vocabulary, length,
         "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": True,
         "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                          "original_max_position_embeddings": 8192}}), encoding="utf-8")
-    return Shape(name, ["--model=llama", f"--model_config={config}"], layers, width, heads, vocabulary, length, micro_batch)
+    flags = ["--model=llama", f"--model_config={config}"]
+    return Shape(name, flags, layers, width, heads, vocabulary, length, micro_batch)
 
 
 def shapes(session):
     """{part: shape}, the one that the goals are about first."""
     if session.standin:
-        return {"gpt2_1.5B": gpt2("gpt2 tiny", 3, 32, 2, 16, 2, 256), "gpt2_124M": gpt2("gpt2 tinier", 2, 32, 2, 16, 2, 256),
+        return {"gpt2_1.5B": gpt2("gpt2 tiny", 3, 32, 2, 16, 2, 256),
+                "gpt2_124M": gpt2("gpt2 tinier", 2, 32, 2, 16, 2, 256),
                 "llama_1B": llama(session.scratch, "llama tiny", 2, 32, 40, 4, 2, 256, 16, 2)}
     return {"gpt2_1.5B": gpt2("gpt2 1.5B", 48, 1600, 25), "gpt2_124M": gpt2("gpt2 124M", 12, 768, 12),
             "llama_1B": llama(session.scratch, "llama 1B", 16, 2048, 8192, 32, 8, 128256, 2048, 8)}
@@ -77,7 +79,8 @@ class Measuring:
             self.too_large = trained.done.code == 4 or (trained.done.code == 2 and "memory" in trained.done.errors)
             return None
         wrong = figures.wrong_peaks(trained.steps)
-        self.session.check(f"{self.shape.name}, {name}: peak is the predicted one", not wrong, f"steps {wrong}" if wrong else "")
+        self.session.check(f"{self.shape.name}, {name}: peak is the predicted one", not wrong,
+                           f"steps {wrong}" if wrong else "")
         steps = trained.steps[self.warmup:]
         step_seconds = figures.median_of(steps, "step_seconds")
         tokens_per_second = steps[-1]["tokens"] / step_seconds
@@ -144,7 +147,7 @@ def torch_part(session, measured):
     for part, modes in (("gpt2_1.5B", ("eager", "compiled blocks")), ("gpt2_124M", ("eager", "compiled"))):
         shape, ours = measured[part], session.record["parts"].get(part, {"rows": [], "facts": {}})
         micro_batch = ours["facts"].get("micro_batch", shape.micro_batch)
-        none = next((row["step_seconds"] for row in ours["rows"] if row["plan"] == "none" and "step_seconds" in row), None)
+        none = next((row.get("step_seconds") for row in ours["rows"] if row["plan"] == "none"), None)
         for mode in modes:
             torch_row(session, shape, micro_batch, mode, none)
 

@@ -4,8 +4,8 @@
     python3 tests/gpu/torch_gpt2_gpu.py --n_layer=48 --n_embd=1600 --n_head=25 --compile=blocks
 
 A step is forward, backward, clipping and fused AdamW on random tokens: float32 parameters under autocast to bfloat16,
-flash attention. `--compile=compiled` compiles the whole model, `blocks` each block (the same code once: seconds in place
-of minutes for 48 layers). Warm-up steps, with compilation, are not timed; `step_seconds` is the median of the others.
+flash attention. `--compile=compiled` compiles the whole model, `blocks` each block (the same code once: seconds, where
+48 layers take minutes). Warm-up steps, with compilation, are not timed; `step_seconds` is the median of the others.
 """
 import argparse
 import json

@@ -128,8 +128,8 @@ class Trainer:
         place.mkdir()
         metrics = place / "metrics.jsonl"
         trained = Trained(job, None)
-        words = [*job.flags(), f"--data={job.data}", "--data_format=u16", f"--steps={job.steps}", f"--metrics={metrics}",
-                 f"--profile_cache={self.session.scratch}/profiles", "--deadline=60"]
+        words = [*job.flags(), f"--data={job.data}", "--data_format=u16", f"--steps={job.steps}",
+                 f"--metrics={metrics}", f"--profile_cache={self.session.scratch}/profiles", "--deadline=60"]
         if gradients:
             trained.gradients = place / "gradients.safetensors"
             words.append(f"--dump_gradients={trained.gradients}")
@@ -178,8 +178,8 @@ class DriverMemory:
     def __enter__(self):
         if self.wanted:
             try:
-                self.process = subprocess.Popen(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits",
-                                                 "-lms", "500"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "500"]
+                self.process = subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                                 text=True, env=dict(os.environ), start_new_session=True)
             except OSError:
                 self.process = None
