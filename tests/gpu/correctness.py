@@ -1,8 +1,8 @@
 """The parts that must hold: kernels, golden files, the same bits from every plan, two ranks on one GPU."""
 import array
-import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from xml.etree import ElementTree
 
 import figures
 from session import Skip
@@ -22,21 +22,23 @@ TINY_LLAMA = ["--model=llama", "--model_config=hidden_size=32,intermediate_size=
 
 
 def test_results(path):
-    """(tests run, {failed test: first words of its first failure}) of GoogleTest's JSON."""
-    suites = json.loads(path.read_text(encoding="utf-8"))["testsuites"]
-    tests = [t for suite in suites for t in suite["testsuite"] if t.get("result") == "COMPLETED"]
-    failed = {f"{t['classname']}.{t['name']}": t["failures"][0]["failure"][:300] for t in tests if t.get("failures")}
-    return len(tests), failed
+    """(tests run, {failed test: the begin of its first failure}) of GoogleTest's XML, None where that is not whole."""
+    try:
+        cases = [c for c in ElementTree.parse(path).iter("testcase") if c.get("result") == "completed"]
+    except (OSError, ElementTree.ParseError):
+        return None
+    return len(cases), {f"{c.get('classname')}.{c.get('name')}": c.find("failure").get("message", "")[:300]
+                        for c in cases if c.find("failure") is not None}
 
 
 def run_tests(session, carried, program, test_filter, seconds, environment):
     """Runs a test program in shards at once; one check."""
     shards = 1 if session.standin else SHARDS
-    outputs = [session.scratch / f"{program}_{shard}.json" for shard in range(shards)]
+    outputs = [session.scratch / f"{program}_{shard}.xml" for shard in range(shards)]
 
     def run_shard(shard):
         words = carried.command(program, "--gtest_brief=1", f"--gtest_filter={test_filter}",
-                                f"--gtest_output=json:{outputs[shard]}")
+                                f"--gtest_output=xml:{outputs[shard]}")
         places = {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}
         return session.run(words, seconds, {**carried.environment, **environment, **places})
 
@@ -44,10 +46,10 @@ def run_tests(session, carried, program, test_filter, seconds, environment):
         all_done = list(pool.map(run_shard, range(shards)))
     count, failed, broken = 0, {}, []
     for done, output in zip(all_done, outputs):
-        if output.exists():
-            ran, bad = test_results(output)
-            count, failed = count + ran, {**failed, **bad}
-        if not output.exists() or (done.code != 0 and not failed):
+        results = test_results(output)
+        if results:
+            count, failed = count + results[0], {**failed, **results[1]}
+        if not results or (not done.good and not results[1]):
             broken.append(f"{done.why()} | {' | '.join((done.out + done.errors).splitlines()[-4:])}")
     words = [f"{count} tests"] + [f"{name}: {why}" for name, why in list(failed.items())[:5]] + broken[:2]
     session.check(program, count > 0 and not failed and not broken, "; ".join(words)[:2000])

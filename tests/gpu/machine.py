@@ -5,11 +5,13 @@ import sys
 
 import cuda_libraries
 import figures
+from correctness import TINY
+from training import Job, write_tokens
 
 PIP_SECONDS = 100
 
 
-def machine_part(session, carried):
+def machine_part(session, carried, trainer):
     describe(session)
     if not session.standin:
         describe_gpu(session)
@@ -20,6 +22,11 @@ def machine_part(session, carried):
     check_libraries(session, carried)
     started = session.run(carried.reprise("--version"), 30, carried.environment)
     session.check("reprise starts", started.good, started.out.strip() if started.good else started.why())
+    data = session.scratch / "first.u16"
+    write_tokens(data, 100, 250)
+    first = trainer.train(Job(TINY, data, 16, 2, steps=1))
+    session.unusable = "" if first.good else first.done.why()
+    session.check("a step runs", first.good, session.unusable)
     doctor = session.run(carried.reprise("doctor"), 30, carried.environment)
     session.fact("doctor", doctor.out.strip() if doctor.good else doctor.why())
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 RESERVE_SECONDS = 8  # of the whole, for the table
 TAIL_LINES = 30
+PRINTED_FAILURES = 4  # of a part; all are in the record
 
 
 class OutOfTime(Exception):
@@ -51,6 +52,7 @@ class Session:
         self.end = self.begin + seconds - RESERVE_SECONDS
         self.part_end = self.end
         self.part = None
+        self.unusable = ""  # why no step runs on the device
         self.running = set()  # commands that have not ended
         self.record = {"standin": standin, "seconds": 0.0, "parts": {}}
         self.log = (self.out / "log.txt").open("w", encoding="utf-8", buffering=1)
@@ -66,8 +68,10 @@ class Session:
 
     def check(self, name, passed, detail=""):
         """One thing that must hold. Returns whether it does."""
+        detail = " | ".join(detail.splitlines())
         self.part["checks"].append({"name": name, "passed": bool(passed), "detail": detail})
-        if not passed:
+        failures = sum(not c["passed"] for c in self.part["checks"])
+        if not passed and failures <= PRINTED_FAILURES:
             self.note(f"FAILED {name}: {detail}")
         self.flush()
         return passed
