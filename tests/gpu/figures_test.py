@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Tests of figures.py and of the arguments of pack and run: python3 -m unittest tests/gpu/figures_test.py"""
+"""Tests of what needs no GPU in this folder: python3 -m unittest tests/gpu/figures_test.py"""
+import contextlib
+import io
+import json
 import pathlib
 import struct
 import subprocess
@@ -9,8 +12,10 @@ import unittest
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER))
+import correctness  # noqa: E402
 import cuda_libraries  # noqa: E402
 import figures  # noqa: E402
+import session  # noqa: E402
 
 
 def event(stream, begin, duration):
@@ -110,6 +115,63 @@ class Versions(unittest.TestCase):
         self.assertFalse(cuda_libraries.suits((13, 0, 9), (13, 1, 0)))
         self.assertFalse(cuda_libraries.suits((14, 0, 0), (13, 1, 0)))
         self.assertFalse(cuda_libraries.suits(None, (13, 1, 0)))
+
+
+class TestPrograms(unittest.TestCase):
+    def test_results_of_googletest(self):
+        text = """<testsuites tests="3"><testsuite name="A">
+            <testcase name="good" status="run" result="completed" classname="A"/>
+            <testcase name="left out" status="notrun" result="suppressed" classname="A"/>
+            <testcase name="bad" status="run" result="completed" classname="A">
+            <failure message="1 is not 2"/></testcase>
+            </testsuite></testsuites>"""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "out.xml"
+            path.write_text(text, encoding="utf-8")
+            self.assertEqual(correctness.test_results(path), (2, {"A.bad": "1 is not 2"}))
+            path.write_text(text[:90], encoding="utf-8")
+            self.assertIsNone(correctness.test_results(path))
+            self.assertIsNone(correctness.test_results(path.with_name("none.xml")))
+
+
+class Parts(unittest.TestCase):
+    """What a part does must not touch the next, and the file must always be whole."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.session = session.Session(folder.name, folder.name, 60, standin=True)
+        self.addCleanup(self.session.log.close)
+
+    def status(self, function, cap_seconds=30):
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.session.run_part("one", cap_seconds, function)
+        return json.loads((self.session.out / "results.json").read_text(encoding="utf-8"))["parts"]["one"]
+
+    def test_ends_of_a_part(self):
+        def skips(_):
+            raise session.Skip("not here")
+
+        self.assertEqual(self.status(lambda s: s.check("x", True))["status"], "passed")
+        self.assertEqual(self.status(lambda s: s.check("x", False, "why"))["status"], "failed")
+        self.assertEqual(self.status(lambda s: 1 // 0)["why"], "ZeroDivisionError: integer division or modulo by zero")
+        self.assertEqual(self.status(skips)["why"], "not here")
+
+    def test_a_command_ends_with_its_part(self):
+        def sleeps(s):
+            s.check("stopped", s.run(["sleep", "50"], 40).timed_out)
+            s.run(["true"], 5)
+
+        part = self.status(sleeps, 2.5)
+        self.assertEqual((part["status"], part["checks"][0]["passed"]), ("unfinished", True))
+        self.assertLess(part["seconds"], 20)
+
+    def test_a_commands_own_sentence(self):
+        done = []
+        self.status(lambda s: done.append(s.run(["sh", "-c", "echo noise >&2; echo reprise: no >&2; exit 3"], 9)))
+        self.assertEqual(done[0].why(), "exit code 3: reprise: no")
+        self.status(lambda s: done.append(s.run(["/none"], 9)))
+        self.assertEqual(done[1].code, 127)
 
 
 class Arguments(unittest.TestCase):
