@@ -29,7 +29,7 @@ class WithStream {
   WithStream& operator=(const WithStream&) = delete;
 };
 
-class TwoLines : public NcclCommunicator {
+class TwoLines final : public NcclCommunicator {
  public:
   TwoLines(const NcclApi& nccl, Communicator& ranks, double deadline_seconds)
       : nccl_(nccl),
@@ -81,7 +81,7 @@ class TwoLines : public NcclCommunicator {
 
 TwoLines::~TwoLines() {
   const auto is_empty = [](const NcclLine& l) { return l.empty(); };
-  static_cast<void>(Check());
+  static_cast<void>(TwoLines::Check());
   bool close = failure_.ok() && std::all_of(lines_.begin(), lines_.end(), is_empty);
   for (NcclLine& l : lines_) close = close && l.Close(kMostSecondsToClose).ok();
   if (!close) GiveUp();
@@ -102,7 +102,7 @@ absl::Status TwoLines::Fail(absl::Status status) {
 }
 
 absl::Status TwoLines::Open() {
-  const absl::Status status = OpenLines();
+  absl::Status status = OpenLines();
   failure_.Update(status);
   return status;
 }
@@ -152,7 +152,7 @@ absl::Status TwoLines::WarmUp() {
     std::byte* own = whole + rank() * kScratchOfRank;
     Completion done;
     const auto wait = [&done] {
-      const absl::Status status = done.Wait();
+      absl::Status status = done.Wait();
       done.Reset();
       return status;
     };

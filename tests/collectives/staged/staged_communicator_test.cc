@@ -116,7 +116,7 @@ absl::Status UseAll(Communicator& ranks) {
   auto* bytes = reinterpret_cast<std::byte*>(whole.data());
   Completion done;
   const auto wait = [&done] {
-    const absl::Status status = done.Wait();
+    absl::Status status = done.Wait();
     done.Reset();
     return status;
   };
