@@ -21,4 +21,12 @@ const char* StreamName(Stream stream) {
   return "";
 }
 
+absl::Status Device::BeginCapture() {
+  return absl::UnimplementedError("this device starts every part of a step anew; leave out --cuda_graphs");
+}
+
+absl::StatusOr<int> Device::EndCapture() { return absl::UnimplementedError("nothing was begun"); }
+
+void Device::Replay(int captured) { REPRISE_CHECK(false) << "no step " << captured << " was captured"; }
+
 }  // namespace reprise

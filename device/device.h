@@ -72,7 +72,8 @@ class Device {
   virtual std::byte* arena() = 0;
   virtual int64_t arena_bytes() const = 0;
 
-  // What of a GPU's memory is in use beside this arena: CUDA's own, buffers of collectives, other processes. 0 on a cpu.
+  // What of a GPU's memory is in use beside this arena: CUDA's own, buffers of collectives, other processes. 0 on a
+  // cpu.
   virtual int64_t bytes_beside_arena() const = 0;
 
   // More memory of the device, zeros at first, aligned to 256 bytes: a little, for what changes from step to step.
@@ -96,6 +97,14 @@ class Device {
   // Waits until every stream is empty. The first error of any Work since the last call is returned; work that was
   // enqueued behind an error is skipped. Errors of completions count. Thread that calls: the issuing thread.
   virtual absl::Status Synchronize() = 0;
+
+  // A step that is the same each time, started as a whole (CUDA graphs). Between the first two calls nothing runs: what
+  // Enqueue, Record and Wait ask for is kept, completions and times of works aside. Replay starts all of it, as often
+  // as it is called; what works read of their step they find in the device's memory. Unimplemented where there is no
+  // such thing. An error within the kept step ends it and comes back from EndCapture, which gives its number.
+  virtual absl::Status BeginCapture();
+  virtual absl::StatusOr<int> EndCapture();
+  virtual void Replay(int captured);
 
   virtual StreamStatistics Statistics() const = 0;  // after Synchronize
   virtual void ResetStatistics() = 0;

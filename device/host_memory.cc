@@ -27,9 +27,10 @@ int64_t MemAvailableBytes() {
 }
 
 absl::Status TooLarge(const std::string& what, int64_t bytes, int64_t available) {
-  return absl::ResourceExhaustedError(absl::StrCat(what, " needs ", bytes, " bytes (", FormatBytes(bytes),
-                                                   ") of host memory and ", available, " (", FormatBytes(available),
-                                                   ") are available: ask for less (more ranks, a smaller micro-batch, checkpoints), or free memory"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(what, " needs ", bytes, " bytes (", FormatBytes(bytes), ") of host memory and ", available, " (",
+                   FormatBytes(available),
+                   ") are available: ask for less (more ranks, a smaller micro-batch, checkpoints), or free memory"));
 }
 
 void TouchPages(std::byte* data, int64_t bytes) {

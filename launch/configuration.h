@@ -93,6 +93,7 @@ struct TrainConfiguration {
   std::string device = "auto";         // auto, cpu, cuda
   int64_t threads = 0;                 // compute threads per rank; 0: cores of the machine / ranks on it
   std::string stream_order = "async";  // async, random:SEED
+  std::string cuda_graphs = "off";     // off, on
   double deadline = 300;               // seconds that any wait may last
   std::string profile_cache = "auto";  // folder of measured times; auto: in the user's cache folder; none: no cache
 

@@ -100,6 +100,7 @@ SETTING(std::string, offload_file, "where offloaded bytes beyond --host_budget g
 SETTING(std::string, device, "auto, cpu, cuda");
 SETTING(int64_t, threads, "compute threads per rank; 0: cores of the machine / ranks on it");
 SETTING(std::string, stream_order, "async, or random:SEED (cpu: one thread, any order the events allow)");
+SETTING(std::string, cuda_graphs, "off, on: steps after the first are started as a whole (cuda)");
 SETTING(double, deadline, "seconds that any wait may last");
 SETTING(std::string, profile_cache, "folder of measured times; auto: in the user's cache folder; none: measure anew");
 
@@ -190,6 +191,7 @@ constexpr Setting kSettings[] = {
     {"device", kMachine, &C::device},
     {"threads", kMachine, &C::threads},
     {"stream_order", kMachine, &C::stream_order},
+    {"cuda_graphs", kMachine, &C::cuda_graphs},
     {"deadline", kMachine, &C::deadline},
     {"profile_cache", kMachine, &C::profile_cache},
     {"snapshot_dir", kOutput, &C::snapshot_dir},

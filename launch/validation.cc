@@ -192,6 +192,10 @@ absl::Status CheckMachine(TrainConfiguration* c) {
     return Wrong("prefetch", absl::StrCat("must be from 0 to ", kMostPlannedPrefetch, " with --checkpoint=auto"));
   }
   RETURN_IF_ERROR(OneOf("device", c->device, {"auto", "cpu", "cuda"}));
+  RETURN_IF_ERROR(OneOf("cuda_graphs", c->cuda_graphs, {"off", "on"}));
+  if (c->cuda_graphs == "on" && (!c->trace.empty() || !c->report.empty())) {
+    return Wrong("cuda_graphs", "has no times of instructions, which --trace and --report show; leave out one");
+  }
   RETURN_IF_ERROR(Between("threads", c->threads, 0, kMostThreads));
   RETURN_IF_ERROR(Positive("deadline", c->deadline));
   if (c->deadline > kMostSeconds) return Wrong("deadline", absl::StrCat("must be at most ", kMostSeconds, " seconds"));

@@ -105,6 +105,10 @@ absl::Status NcclLine::Start(Operation o, double* scratch) {
     const int64_t count = o.bytes / static_cast<int64_t>(sizeof(float));
     AddFloats(o.shard, o.whole + rank_ * count, count);
   }
+  // Part of a graph: it is under way whenever that is, and the device's own deadline holds for it.
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  static_cast<void>(cudaStreamIsCapturing(stream, &capture));
+  if (capture != cudaStreamCaptureStatusNone) return absl::OkStatus();
   Pending& pending = ring_[static_cast<size_t>(oldest_ + under_way_) % ring_.size()];
   const absl::Status recorded = Call(cudaEventRecord(pending.end.get(), stream), "record an event");
   if (!recorded.ok()) return absl::UnavailableError(absl::StrCat(Name(o), ": ", recorded.message()));

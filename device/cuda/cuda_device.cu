@@ -54,6 +54,10 @@ class StreamDevice : public CudaDevice {
   void Wait(Stream stream, Event event) override;
   absl::Status Synchronize() override;
 
+  absl::Status BeginCapture() override;
+  absl::StatusOr<int> EndCapture() override;
+  void Replay(int captured) override;
+
   StreamStatistics Statistics() const override { return statistics_; }
   void ResetStatistics() override;
 
@@ -72,6 +76,7 @@ class StreamDevice : public CudaDevice {
   };
 
   absl::Status TakeArena();
+  bool Run(Stream stream, const Work* work);
   absl::Status FillZero(void* place, size_t size);
   absl::Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
   absl::Status WaitUntilEmpty(Stream stream, Clock::time_point deadline);
@@ -79,6 +84,8 @@ class StreamDevice : public CudaDevice {
   void Mark(int mark, Stream stream);
   absl::StatusOr<int64_t> TimeOf(int mark) const;
   absl::Status CollectTimes();
+  absl::Status Fork();
+  absl::Status Join();
 
   cudaStream_t stream(Stream stream) const { return streams_[static_cast<size_t>(stream)].get(); }
   size_t Checked(Event event) const {
@@ -104,6 +111,9 @@ class StreamDevice : public CudaDevice {
   StreamStatistics statistics_;
   std::function<absl::Status()> monitor_;
   absl::Status status_;
+  bool capturing_ = false;
+  std::array<EventHandle, kStreamCount> ends_;  // of streams that are captured; compute's is their beginning
+  std::vector<GraphExecHandle> captured_;
 };
 
 absl::Status StreamDevice::TakeArena() {
@@ -196,23 +206,32 @@ void StreamDevice::Mark(int mark, Stream s) {
 
 void StreamDevice::Enqueue(Stream s, const Work* work) {
   if (!status_.ok()) return;
+  if (capturing_) {
+    static_cast<void>(Run(s, work));
+    return;
+  }
   const auto index = static_cast<int>(started_.size());
   started_.push_back({work, s, std::exchange(awaited_[static_cast<size_t>(s)], kNothing)});
   latest_[static_cast<size_t>(s)] = index;
   if (work->times != nullptr) Mark(2 * index, s);
-  if (work->completion != nullptr) work->completion->Reset();
-  SetCurrentStream(stream(s));
-  const absl::Status status = work->run();
-  SetCurrentStream(nullptr);
-  if (!status.ok()) started_.back().work = nullptr;  // its completion will not come
-  Note(status);
-  Note(Call(cudaGetLastError(),
-            absl::StrCat("start ", *work->label == '\0' ? "work" : work->label, " on the stream ", StreamName(s))));
+  if (!Run(s, work)) started_.back().work = nullptr;  // its completion will not come
   if (work->times != nullptr) Mark(2 * index + 1, s);
   if (!status_.ok() || !work->done) return;
   const auto call_done = [](void* data) { static_cast<const Work*>(data)->done(); };
   Note(Call(cudaLaunchHostFunc(stream(s), call_done, const_cast<Work*>(work)),
             absl::StrCat("queue a call on the stream ", StreamName(s))));
+}
+
+// Lets the work put itself onto the stream; false where it says that it could not.
+bool StreamDevice::Run(Stream s, const Work* work) {
+  if (work->completion != nullptr) work->completion->Reset();
+  SetCurrentStream(stream(s));
+  const absl::Status status = work->run();
+  SetCurrentStream(nullptr);
+  Note(status);
+  Note(Call(cudaGetLastError(),
+            absl::StrCat("start ", *work->label == '\0' ? "work" : work->label, " on the stream ", StreamName(s))));
+  return status.ok();
 }
 
 void StreamDevice::Record(Stream s, Event e) {
@@ -275,6 +294,65 @@ absl::Status StreamDevice::Synchronize() {
   awaited_.fill(kNothing);
   std::fill(recorded_.begin(), recorded_.end(), Recorded());
   return std::exchange(status_, absl::OkStatus());
+}
+
+// All streams become part of what the compute stream captures, and end in it.
+absl::Status StreamDevice::Fork() {
+  for (EventHandle& end : ends_) {
+    if (end.get() != nullptr) continue;
+    RETURN_IF_ERROR(Call(cudaEventCreateWithFlags(end.place(), cudaEventDisableTiming), "create an event"));
+  }
+  auto* const begin = ends_[static_cast<size_t>(Stream::kCompute)].get();
+  RETURN_IF_ERROR(Call(cudaEventRecord(begin, stream(Stream::kCompute)), "record the beginning of a graph"));
+  for (const Stream s : kAllStreams) {
+    if (s == Stream::kCompute) continue;
+    RETURN_IF_ERROR(Call(cudaStreamWaitEvent(stream(s), begin, 0), "begin a graph"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamDevice::Join() {
+  for (const Stream s : kAllStreams) {
+    if (s == Stream::kCompute) continue;
+    auto* const end = ends_[static_cast<size_t>(s)].get();
+    RETURN_IF_ERROR(Call(cudaEventRecord(end, stream(s)), "record the end of a graph"));
+    RETURN_IF_ERROR(Call(cudaStreamWaitEvent(stream(Stream::kCompute), end, 0), "end a graph"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamDevice::BeginCapture() {
+  REPRISE_CHECK(!capturing_ && started_.empty()) << "a step is under way";
+  RETURN_IF_ERROR(Call(cudaStreamBeginCapture(stream(Stream::kCompute), cudaStreamCaptureModeThreadLocal),
+                       "begin to capture a graph"));
+  capturing_ = true;
+  Note(Fork());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> StreamDevice::EndCapture() {
+  REPRISE_CHECK(capturing_) << "no capture was begun";
+  if (status_.ok()) Note(Join());
+  capturing_ = false;
+  GraphHandle graph;
+  // Also after an error: the streams must leave their capture.
+  Note(Call(cudaStreamEndCapture(stream(Stream::kCompute), graph.place()), "end the capture of a graph"));
+  GraphExecHandle exec;
+  if (status_.ok()) Note(Call(cudaGraphInstantiate(exec.place(), graph.get(), 0), "make a graph ready"));
+  latest_ = kNothing;
+  awaited_.fill(kNothing);
+  std::fill(recorded_.begin(), recorded_.end(), Recorded());
+  if (!status_.ok()) static_cast<void>(cudaGetLastError());  // the next work would find it
+  RETURN_IF_ERROR(std::exchange(status_, absl::OkStatus()));
+  captured_.push_back(std::move(exec));
+  return static_cast<int>(captured_.size()) - 1;
+}
+
+void StreamDevice::Replay(int captured) {
+  REPRISE_CHECK(captured >= 0 && captured < static_cast<int>(captured_.size())) << "no graph " << captured;
+  if (!status_.ok()) return;
+  Note(
+      Call(cudaGraphLaunch(captured_[static_cast<size_t>(captured)].get(), stream(Stream::kCompute)), "start a graph"));
 }
 
 absl::StatusOr<int64_t> StreamDevice::TimeOf(int mark) const {

@@ -45,6 +45,8 @@ class Handle {
 
 using StreamHandle = Handle<cudaStream_t, cudaStreamDestroy>;
 using EventHandle = Handle<cudaEvent_t, cudaEventDestroy>;
+using GraphHandle = Handle<cudaGraph_t, cudaGraphDestroy>;
+using GraphExecHandle = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 using DeviceMemory = Handle<void*, cudaFree>;
 using PinnedMemory = Handle<void*, cudaFreeHost>;
 

@@ -1,7 +1,6 @@
 #include "runtime/schedule/step.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <string>
@@ -13,17 +12,13 @@
 #include "base/status_macros.h"
 #include "runtime/plan/layout.h"
 #include "runtime/schedule/memory_guard.h"
+#include "runtime/schedule/step_exchange.h"
 #include "runtime/schedule/update_calls.h"
 
 namespace reprise {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-template <typename T>
-absl::Span<const std::byte> BytesOf(const T& value) {
-  return {reinterpret_cast<const std::byte*>(&value), sizeof(T)};
-}
 
 // A kernel call with its addresses.
 struct BoundCall {
@@ -58,7 +53,8 @@ class ScheduledStep : public Step {
         resources_(resources),
         rank_(resources.communicator->rank()),
         training_(std::any_of(schedule.instructions.begin(), schedule.instructions.end(),
-                              [](const Instruction& i) { return i.kind == InstructionKind::kFinish; })) {
+                              [](const Instruction& i) { return i.kind == InstructionKind::kFinish; })),
+        exchange_(schedule_, *resources_.device) {
     if (resources.poison) guard_ = std::make_unique<MemoryGuard>(schedule_, resources.device->arena());
   }
 
@@ -79,28 +75,9 @@ class ScheduledStep : public Step {
     return absl::OkStatus();
   }
 
-  // What the host and the device hand each other: values of the step, and batches where the host can't write the arena.
-  absl::Status TakeMemory() {
-    ASSIGN_OR_RETURN(std::byte* const values, resources_.device->TakeMemory(sizeof(StepValues)));
-    values_ = reinterpret_cast<StepValues*>(values);
-    if (resources_.device->memory_is_of_host()) return absl::OkStatus();
-    for (size_t kind = 0; kind < batches_.size(); ++kind) {
-      for (const int32_t item : schedule_.items_of(static_cast<DataKind>(kind))) {
-        batches_[kind].emplace_back(static_cast<size_t>(schedule_.items[static_cast<size_t>(item)].bytes));
-      }
-    }
-    return absl::OkStatus();
-  }
+  absl::Status TakeMemory() { return exchange_.TakeMemory(); }
 
-  absl::Span<std::byte> data(DataKind kind, int micro_batch) override {
-    const std::vector<int32_t>& items = schedule_.items_of(kind);
-    if (items.empty()) return {};
-    if (!resources_.device->memory_is_of_host()) {
-      return absl::MakeSpan(batches_[static_cast<size_t>(kind)][static_cast<size_t>(micro_batch)]);
-    }
-    const int32_t item = items[static_cast<size_t>(micro_batch)];
-    return {Address({item, 0, 0}), static_cast<size_t>(schedule_.items[static_cast<size_t>(item)].bytes)};
-  }
+  absl::Span<std::byte> data(DataKind kind, int micro_batch) override { return exchange_.data(kind, micro_batch); }
 
   absl::Span<const float> gradient_shard(int32_t unit) const override {
     return {reinterpret_cast<const float*>(gradient_shard_[static_cast<size_t>(unit)]),
@@ -113,14 +90,21 @@ class ScheduledStep : public Step {
     const Clock::time_point start = Clock::now();
     input_ = input;
     Device& device = *resources_.device;
-    RETURN_IF_ERROR(HandOver());
+    RETURN_IF_ERROR(exchange_.Give({.seed = input.seed, .step = input.step, .learning_rate = input.learning_rate},
+                                   input.counted_labels));
     device.ResetStatistics();
     if (guard_ != nullptr) guard_->BeginStep();
     // What was handed over was written by the host: that the guard allows.
-    for (size_t i = 0; i < bound_.size(); ++i) Issue(static_cast<int32_t>(i));
+    if (resources_.capture && has_run_) {
+      RETURN_IF_ERROR(Capture());
+      device.Replay(captured_);
+    } else {
+      IssueAll();
+    }
     const absl::Status status = device.Synchronize();
     if (guard_ != nullptr) guard_->EndStep();
     RETURN_IF_ERROR(status);
+    has_run_ = true;
     RETURN_IF_ERROR(TakeSums());
     return Collect(std::chrono::duration<double>(Clock::now() - start).count());
   }
@@ -134,36 +118,13 @@ class ScheduledStep : public Step {
     return base + item.offset + operand.offset + rank_ * operand.rank_stride;
   }
 
-  std::byte* ScalarAddress(Scalar scalar) const {
-    return Address({schedule_.scalars, scalar * static_cast<int64_t>(sizeof(double)), 0});
-  }
-
-  // To the device, before the step.
-  absl::Status HandOver() {
-    Device& device = *resources_.device;
-    const StepValues values{.seed = input_.seed, .step = input_.step, .learning_rate = input_.learning_rate};
-    RETURN_IF_ERROR(device.CopyToDevice(reinterpret_cast<std::byte*>(values_), BytesOf(values)));
-    const auto count = static_cast<double>(input_.counted_labels);
-    RETURN_IF_ERROR(device.CopyToDevice(ScalarAddress(kCountScalar), BytesOf(count)));
-    for (size_t kind = 0; kind < batches_.size(); ++kind) {
-      for (size_t m = 0; m < batches_[kind].size(); ++m) {
-        const int32_t item = schedule_.items_of(static_cast<DataKind>(kind))[m];
-        RETURN_IF_ERROR(device.CopyToDevice(Address({item, 0, 0}), batches_[kind][m]));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  // From the device, after the step: the sums over all ranks, the same on every rank.
+  // The same on every rank.
   absl::Status TakeSums() {
-    std::array<double, kScalarCount> sums{};
-    RETURN_IF_ERROR(resources_.device->CopyToHost({reinterpret_cast<std::byte*>(sums.data()), sizeof(sums)},
-                                                  Address({schedule_.scalars, 0, 0})));
-    const double count = sums[kCountScalar];
-    loss_ = !training_ ? sums[kLossScalar] : count > 0 ? sums[kLossScalar] / count : 0;
+    ASSIGN_OR_RETURN(const StepSums sums, exchange_.TakeSums());
+    loss_ = training_ && sums.count > 0 ? sums.loss / sums.count : training_ ? 0 : sums.loss;
     if (!training_) return absl::OkStatus();
-    norm_ = count > 0 ? std::sqrt(sums[kSquaresScalar]) / count : 0;
-    total_count_ = static_cast<int64_t>(count);
+    norm_ = sums.count > 0 ? std::sqrt(sums.squares) / sums.count : 0;
+    total_count_ = static_cast<int64_t>(sums.count);
     if (std::isfinite(loss_) && std::isfinite(norm_)) return absl::OkStatus();
     return absl::OutOfRangeError(absl::StrCat("step ", input_.step + 1, ": ",
                                               std::isfinite(loss_) ? "the gradient norm" : "the loss",
@@ -275,7 +236,7 @@ class ScheduledStep : public Step {
                                                            {{DType::kFloat64, {2}}},
                                                            Attributes().Set("clip_norm", optimizer_.clip_norm)}));
     call.inputs.push_back(Address({schedule_.scalars, 0, 0}));
-    call.outputs.push_back(reinterpret_cast<std::byte*>(&values_->gradient_scale));
+    call.outputs.push_back(reinterpret_cast<std::byte*>(&exchange_.values()->gradient_scale));
     bound->calls.push_back(std::move(call));
     return absl::OkStatus();
   }
@@ -312,6 +273,22 @@ class ScheduledStep : public Step {
 
   // --- Running --------------------------------------------------------------------------------------------------
 
+  void IssueAll() {
+    for (size_t i = 0; i < bound_.size(); ++i) Issue(static_cast<int32_t>(i));
+  }
+
+  // Once; and again for a batch that stands elsewhere in the global step, for that is part of what is kept.
+  absl::Status Capture() {
+    const std::pair<int64_t, int64_t> place = {input_.first_sequence, input_.sequence_stride};
+    if (captured_ >= 0 && place == captured_place_) return absl::OkStatus();
+    RETURN_IF_ERROR(resources_.device->BeginCapture());
+    IssueAll();
+    ASSIGN_OR_RETURN(captured_, resources_.device->EndCapture());
+    captured_place_ = place;
+    for (BoundInstruction& bound : bound_) bound.times = {};  // those of the first Run
+    return absl::OkStatus();
+  }
+
   void Issue(int32_t index) {
     const Instruction& instruction = schedule_.instructions[static_cast<size_t>(index)];
     BoundInstruction& bound = bound_[static_cast<size_t>(index)];
@@ -329,7 +306,7 @@ class ScheduledStep : public Step {
                         .outputs = call.outputs,
                         .scratch = call.scratch,
                         .accumulate = call.accumulate,
-                        .step = values_,
+                        .step = exchange_.values(),
                         .block = instruction.block,
                         .first_sequence = input_.first_sequence + micro_batch * input_.sequence_stride});
     }
@@ -425,9 +402,11 @@ class ScheduledStep : public Step {
   std::vector<BoundInstruction> bound_;
   std::vector<std::byte*> gradient_shard_ = std::vector<std::byte*>(units_.units.size(), nullptr);  // by unit
 
+  StepExchange exchange_;
+  bool has_run_ = false;
+  int captured_ = -1;                           // the device's number of the step as a whole
+  std::pair<int64_t, int64_t> captured_place_;  // first sequence, stride
   StepInput input_;
-  StepValues* values_ = nullptr;  // of the device: read by kernels; its factor is written by kFinish
-  std::array<std::vector<std::vector<std::byte>>, kDataKindCount> batches_;  // by micro-batch; see TakeMemory
   double loss_ = 0;
   double norm_ = 0;
   int64_t total_count_ = 0;

@@ -34,6 +34,7 @@ struct StepResources {
   Communicator* communicator = nullptr;
   KernelSet* kernels = nullptr;       // of the compute stream
   KernelSet* copy_kernels = nullptr;  // single-threaded: casts on the gather stream
+  bool capture = false;               // the second Run and later ones start the step as a whole (Device::Replay)
   bool poison = false;                // overwrite what is given back (seeded orders only: needs one thread)
 };
 
@@ -80,7 +81,8 @@ class Step {
   virtual absl::StatusOr<StepResult> Run(const StepInput& input) = 0;
 
   // When each instruction of the last Run that returned OK began and ended on this rank, from the beginning of that
-  // Run. A collective begins when this rank starts it, and ends when this rank's part is complete.
+  // Run. A collective begins when this rank starts it, and ends when this rank's part is complete. All zero where the
+  // step was started as a whole.
   virtual const Timeline& timeline() const = 0;
 
   // This rank's shard of a unit's summed gradients of the last Run, not yet divided by the count. Valid until the next

@@ -97,6 +97,7 @@ absl::Status TrainingJob::MakeSteps(const MachineOptions& machine) {
       .communicator = device_communicator_ != nullptr ? device_communicator_.get() : &communicator_,
       .kernels = &kernels_,
       .copy_kernels = &copy_kernels_,
+      .capture = machine.cuda_graphs,
       .poison = machine.stream_order.random};
   ASSIGN_OR_RETURN(
       step_, Step::Create(plan_->schedule, plan_->units, plan_->options.dtype, plan_->options.optimizer, resources));

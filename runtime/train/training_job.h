@@ -34,6 +34,7 @@ struct MachineOptions {
   std::string device = "cpu";  // or "cuda"
   int threads = 1;
   StreamOrder stream_order = {};  // cpu only
+  bool cuda_graphs = false;       // cuda only: steps after the first are started as a whole
   double deadline_seconds = 300;
   KernelKind kernels = KernelKind::kCpu;  // of the cpu
   bool touch_arena = true;                // before the first step; else pages come as steps first write them

@@ -195,8 +195,10 @@ std::unique_ptr<JobPlan> PlanCell(const EqualityCell& cell) {
 }
 
 absl::StatusOr<CellOutcome> RunCell(const EqualityCell& cell, const StreamOrder& order, Communicator& communicator) {
-  ASSIGN_OR_RETURN(const auto job, TrainingJob::Create(ModelOf(cell), OptionsOf(cell),
-                                                       {.device = cell.device, .stream_order = order}, communicator));
+  ASSIGN_OR_RETURN(const auto job,
+                   TrainingJob::Create(ModelOf(cell), OptionsOf(cell),
+                                       {.device = cell.device, .stream_order = order, .cuda_graphs = cell.cuda_graphs},
+                                       communicator));
   RETURN_IF_ERROR(job->SetParameters(RandomParameters(/*seed=*/7)));
   CellOutcome outcome;
   outcome.predicted_peak_bytes = job->plan().device_bytes();

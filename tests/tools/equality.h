@@ -47,6 +47,7 @@ struct EqualityCell {
   std::shared_ptr<const MachineTimes> times = nullptr;  // likewise
   std::string model = "gpt2";                           // of equality_models.h
   std::string device = TestDevice();
+  bool cuda_graphs = false;
 
   std::string Name() const;        // "every_2_offload_full_bf16_dropout_R2_accumulation_2_prefetch_1"
   EqualityCell Reference() const;  // keeps everything, moves nothing; all else equal

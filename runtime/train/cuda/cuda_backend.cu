@@ -1,8 +1,12 @@
 // The backend `cuda`: what libreprise_cuda.so registers when it is opened.
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "collectives/nccl/nccl_communicator.h"
 #include "collectives/staged/staged_communicator.h"
 #include "device/cuda/cuda_device.h"
 #include "offload/cuda/pinned_pool.h"
@@ -10,6 +14,18 @@
 
 namespace reprise::cuda {
 namespace {
+
+// Whether two ranks of any host have one device: NCCL refuses that.
+absl::StatusOr<bool> AnyDeviceIsShared(Communicator& ranks) {
+  const absl::StatusOr<int> devices = DeviceCount();
+  RETURN_IF_ERROR(Agree(ranks, devices.status()));
+  const bool shared = ranks.local_size() > *devices;
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGatherText(ranks, shared ? "shared" : ""));
+  for (const std::string& text : all) {
+    if (!text.empty()) return true;
+  }
+  return false;
+}
 
 class CudaBackend : public Backend {
  public:
@@ -31,9 +47,13 @@ class CudaBackend : public Backend {
     return MakePinnedPool(bytes);
   }
 
-  absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(Communicator& ranks, Device& /*device*/,
-                                                                 const CommunicatorOptions& /*options*/) const override {
-    return MakeStagedCommunicator(ranks, {});
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(Communicator& ranks, Device& device,
+                                                                 const CommunicatorOptions& options) const override {
+    ASSIGN_OR_RETURN(const bool shared, AnyDeviceIsShared(ranks));
+    if (shared || ranks.size() == 1) return MakeStagedCommunicator(ranks, {});
+    ASSIGN_OR_RETURN(std::unique_ptr<NcclCommunicator> nccl, MakeNcclCommunicator(ranks, options));
+    static_cast<CudaDevice&>(device).SetMonitor([&communicator = *nccl] { return communicator.Check(); });
+    return nccl;
   }
 };
 

@@ -201,13 +201,62 @@ TEST(CudaDevice, AsksItsMonitorWhileItWaits) {
     return absl::UnavailableError("rank 1 is gone");
   });
   const Work hangs = {.run = [&] {
-    testing::EnqueueWhenReady(cuda::CurrentStream(), [&] { return given_up; });
+    testing::EnqueueWhenReady(cuda::CurrentStream(), [&](bool /*first*/) { return given_up; });
     return absl::OkStatus();
   }};
   device->Enqueue(Stream::kGather, &hangs);
   EXPECT_EQ(device->Synchronize(), absl::UnavailableError("rank 1 is gone"));
   device->SetMonitor(nullptr);
   EXPECT_TRUE(device->Synchronize().ok());
+}
+
+// A step of three streams, kept once and started three times, in any order that its events allow.
+TEST(CudaDevice, StartsAStepAsAWhole) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    testing::ResetRuntime({.seed = seed});
+    auto device = *MakeCudaDevice({.arena_bytes = 1 << 12});
+    auto* values = reinterpret_cast<int*>(device->arena());
+    const Work produce = Kernel([=] { values[0] += 5; });
+    const Work offload = Kernel([=] { values[1] = values[0]; });
+    const Work reload = Kernel([=] { values[2] += values[1]; });
+    device->ReserveEvents(2);
+    ASSERT_TRUE(device->BeginCapture().ok());
+    device->Enqueue(Stream::kCompute, &produce);
+    device->Record(Stream::kCompute, 0);
+    device->Wait(Stream::kOffload, 0);
+    device->Enqueue(Stream::kOffload, &offload);
+    device->Record(Stream::kOffload, 1);
+    device->Wait(Stream::kReload, 1);
+    device->Enqueue(Stream::kReload, &reload);
+    const absl::StatusOr<int> step = device->EndCapture();
+    ASSERT_TRUE(step.ok()) << step.status();
+    EXPECT_EQ(values[0], 0);  // nothing has run
+    for (int round = 1; round <= 3; ++round) {
+      device->Replay(*step);
+      ASSERT_TRUE(device->Synchronize().ok());
+      EXPECT_EQ(values[0], 5 * round) << seed;
+      EXPECT_EQ(values[2], 5 * round * (round + 1) / 2) << seed;
+    }
+  }
+  EXPECT_EQ(testing::LiveObjects(), 0);
+}
+
+// What cannot be part of a graph is said, and the device goes on.
+TEST(CudaDevice, AStepThatWaitsInItsMiddleIsNotCaptured) {
+  testing::ResetRuntime({});
+  auto device = *MakeCudaDevice({.arena_bytes = 16});
+  const Work waits = {.run = [&] {
+    std::array<std::byte, 16> bytes;
+    return device->CopyToHost(absl::MakeSpan(bytes), device->arena());
+  }};
+  ASSERT_TRUE(device->BeginCapture().ok());
+  device->Enqueue(Stream::kCompute, &waits);
+  EXPECT_FALSE(device->EndCapture().ok());
+  int ran = 0;
+  const Work good = Kernel([&] { ++ran; });
+  device->Enqueue(Stream::kGather, &good);
+  EXPECT_TRUE(device->Synchronize().ok());
+  EXPECT_EQ(ran, 1);
 }
 
 TEST(CudaDevice, ErrorsNameTheWork) {

@@ -164,8 +164,14 @@ struct Collective {
   Completion done;
 
   // In its stream's turn, until true.
-  bool Run() {
+  bool Run(bool first) {
     ncclComm& c = *communicator;
+    if (first && ended) {  // again, as part of a graph
+      ended = false;
+      started = false;
+      done.Reset();
+      ++c.under_way;
+    }
     if (ended || c.given_up) return true;
     if (fails) c.error = ncclRemoteError;
     if (c.error != ncclSuccess) return false;
@@ -190,7 +196,7 @@ ncclResult_t StartCollective(ncclComm_t c, cudaStream_t stream, std::function<vo
   collective->fails = number == thread.options.failing_collective;
   ++c->under_way;
   const auto put_on_stream = [stream, collective] {
-    EnqueueWhenReady(stream, [collective] { return collective->Run(); });
+    EnqueueWhenReady(stream, [collective](bool first) { return collective->Run(first); });
   };
   if (number % 2 == 0) {
     put_on_stream();

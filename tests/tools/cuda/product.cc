@@ -57,8 +57,7 @@ class PlainProduct : public Product {
     }
   }
 
-  static void Store(const ProductSpec& spec, const ProductArguments& arguments, int64_t i, int64_t column,
-                    float sum) {
+  static void Store(const ProductSpec& spec, const ProductArguments& arguments, int64_t i, int64_t column, float sum) {
     if (spec.bias) sum += LoadAs(spec.output, arguments.bias, column);
     if (arguments.accumulate) sum = LoadAs(spec.output, arguments.c, i) + sum;
     if (spec.output == DType::kBFloat16) {

@@ -18,34 +18,15 @@
 #include <vector>
 
 #include "base/check.h"
-
-using Clock = std::chrono::steady_clock;
-
-struct StandinEvent {
-  std::shared_ptr<StandinEvent> self;  // until it is destroyed, which what stands on a stream may outlive
-  int64_t issued = 0;                  // records asked for
-  int64_t done = 0;                    // the latest that has come to pass
-  Clock::time_point when;
-};
+#include "tests/tools/cuda/graph_run.h"
+#include "tests/tools/cuda/streams.h"
 
 namespace {
 
-struct Entry {
-  std::function<void()> work = nullptr;           // empty for what waits
-  std::shared_ptr<StandinEvent> event = nullptr;  // waited for
-  int64_t record = 0;                             // which record of it
-  std::function<bool()> ready = nullptr;          // asked until true
-};
-
-}  // namespace
-
-struct StandinStream {
-  std::deque<Entry> entries;
-};
-
-namespace {
-
+using reprise::testing::Entry;
+using reprise::testing::GraphRun;
 using reprise::testing::RuntimeOptions;
+using Clock = std::chrono::steady_clock;
 
 struct Runtime {
   RuntimeOptions options;
@@ -87,10 +68,10 @@ bool Fails() { return TheRuntime().calls++ == TheRuntime().options.failing_call;
 #define REPRISE_STANDIN_CALL() \
   if (Fails()) return Fail(cudaErrorLaunchFailure)
 
-bool Ready(const StandinStream& stream) {
+bool Ready(StandinStream& stream) {
   if (stream.entries.empty()) return false;
-  const Entry& first = stream.entries.front();
-  if (first.ready) return first.ready();
+  Entry& first = stream.entries.front();
+  if (first.ready) return first.ready(!std::exchange(first.asked, true));
   return first.event == nullptr || first.event->done >= first.record;
 }
 
@@ -130,7 +111,7 @@ void RunSomeUntil(Enough enough) {
   auto left = static_cast<int64_t>(TheRuntime().random() % 4);
   const auto stuck = [] {
     const auto& streams = TheRuntime().streams;
-    return AnyAsks() && std::none_of(streams.begin(), streams.end(), [](const StandinStream* s) { return Ready(*s); });
+    return AnyAsks() && std::none_of(streams.begin(), streams.end(), [](StandinStream* s) { return Ready(*s); });
   };
   RunUntil([&] { return enough() || left-- == 0 || stuck(); });
 }
@@ -162,11 +143,11 @@ void FailCall(int64_t call) { TheRuntime().options.failing_call = TheRuntime().c
 
 void EnqueueOnStream(void* stream, std::function<void()> work) {
   if (stream == nullptr) return work();  // the default one is never behind
-  static_cast<StandinStream*>(stream)->entries.push_back({.work = std::move(work)});
+  static_cast<StandinStream*>(stream)->Put({.work = std::move(work)});
 }
 
-void EnqueueWhenReady(void* stream, std::function<bool()> ready) {
-  static_cast<StandinStream*>(stream)->entries.push_back({.ready = std::move(ready)});
+void EnqueueWhenReady(void* stream, std::function<bool(bool)> ready) {
+  static_cast<StandinStream*>(stream)->Put({.ready = std::move(ready)});
 }
 
 }  // namespace reprise::testing
@@ -303,25 +284,92 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   REPRISE_STANDIN_CALL();
+  if (stream != nullptr && stream->graph != nullptr) return Fail(cudaErrorStreamCaptureUnsupported);
   if (stream != nullptr) RunUntil([stream] { return stream->entries.empty(); });
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   REPRISE_STANDIN_CALL();
+  if (stream != nullptr && stream->graph != nullptr) return Fail(cudaErrorStreamCaptureUnsupported);
   RunSomeUntil([stream] { return stream->entries.empty(); });
   return stream->entries.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   REPRISE_STANDIN_CALL();
-  stream->entries.push_back({.work = nullptr, .event = event->self, .record = event->issued});
+  const bool in_graph = event->graph.lock() != nullptr;
+  if (stream->graph == nullptr && in_graph) {
+    stream->graph = event->graph.lock();
+    stream->graph->lanes.insert(stream);
+  }
+  if (stream->graph == nullptr) {
+    stream->Put({.event = event->self, .record = event->issued});
+    return cudaSuccess;
+  }
+  if (event->graph.lock() != stream->graph) return Fail(cudaErrorStreamCaptureIsolation);
+  stream->graph->nodes.push_back({.lane = stream, .entry = {}, .wait = stream->graph->records.at(event)});
   return cudaSuccess;
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   REPRISE_STANDIN_CALL();
   reprise::testing::EnqueueOnStream(stream, [=] { function(data); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+  REPRISE_STANDIN_CALL();
+  if (stream->graph != nullptr) return Fail(cudaErrorInvalidValue);
+  stream->graph = std::make_shared<StandinGraph>();
+  stream->graph->origin = stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = stream->graph != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  REPRISE_STANDIN_CALL();
+  const std::shared_ptr<StandinGraph> captured = stream->graph;
+  if (captured == nullptr || captured->origin != stream) return Fail(cudaErrorInvalidValue);
+  bool joined = true;
+  for (StandinStream* lane : captured->lanes) {
+    joined = joined && captured->IsJoined(lane);
+    lane->graph.reset();
+  }
+  stream->graph.reset();
+  if (!joined) return Fail(cudaErrorStreamCaptureUnjoined);
+  *graph = new StandinGraph(*captured);
+  ++live_objects;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long /*flags*/) {
+  REPRISE_STANDIN_CALL();
+  *exec = new StandinGraphExec{std::make_shared<const StandinGraph>(*graph)};
+  ++live_objects;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  REPRISE_STANDIN_CALL();
+  const auto run = std::make_shared<GraphRun>(exec->graph);
+  reprise::testing::EnqueueWhenReady(stream, [run](bool /*first*/) { return run->GoOn(&TheRuntime().random); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  --live_objects;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  --live_objects;
   return cudaSuccess;
 }
 
@@ -342,6 +390,13 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   REPRISE_STANDIN_CALL();
+  event->graph = stream->graph;
+  if (stream->graph != nullptr) {
+    StandinGraph& graph = *stream->graph;
+    graph.records[event] = static_cast<int>(graph.nodes.size());
+    graph.nodes.push_back({.lane = stream, .entry = {}});
+    return cudaSuccess;
+  }
   const int64_t record = ++event->issued;
   reprise::testing::EnqueueOnStream(stream, [record, recorded = event->self] {
     recorded->done = record;

@@ -35,9 +35,10 @@ void FailLaunch();
 // Puts work into a stream's queue, as a kernel launch does. On the default stream (null) it is done at once.
 void EnqueueOnStream(void* stream, std::function<void()> work);
 
-// Puts what waits for others there, such as a collective: at the head of its queue it is asked until it says true.
+// Puts what waits for others there, such as a collective: at the head of its queue it is asked until it says true, and
+// told whether it is asked for the first time: each run of a captured graph begins anew.
 // Where nothing else can go on meanwhile, it is asked for up to a minute; then the test ends by a check.
-void EnqueueWhenReady(void* stream, std::function<bool()> ready);
+void EnqueueWhenReady(void* stream, std::function<bool(bool first)> ready);
 
 }  // namespace reprise::testing
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/tools/cuda/nccl.h"
 #include "tests/tools/cuda/runtime.h"
 #include "tests/tools/equality.h"
 
@@ -22,10 +23,12 @@ using ::reprise::testing::RunOnLocalRanks;
 
 constexpr int kLayers = 3;  // fibers are slow
 
-std::vector<CellOutcome> RunWithSeed(const EqualityCell& cell, uint64_t seed) {
-  ResetRuntime({.seed = seed});
+// `devices` of the node: ranks that have one each meet over NCCL, those that share one over the host's memory.
+std::vector<CellOutcome> RunWithSeed(const EqualityCell& cell, uint64_t seed, int devices) {
+  ResetRuntime({.seed = seed, .devices = devices});
   std::vector<CellOutcome> outcome = RunOnLocalRanks(cell);
   EXPECT_EQ(testing::LiveObjects(), 0) << cell.Name();
+  EXPECT_EQ(testing::LiveNcclCommunicators(), 0) << cell.Name();
   return outcome;
 }
 
@@ -43,14 +46,16 @@ class CudaEqualityTest : public ::testing::TestWithParam<EqualityCell> {};
 
 TEST_P(CudaEqualityTest, SameBitsForEveryPolicyAndOrder) {
   EqualityCell cell = GetParam();
-  const std::vector<CellOutcome> reference = RunWithSeed(cell.Reference(), 1);
+  const int devices = cell.ranks;
+  const std::vector<CellOutcome> reference = RunWithSeed(cell.Reference(), 1, devices);
   uint64_t seed = 100;
   for (const bool offload : {false, true}) {
     for (const char* policy : {"all", "every:2"}) {
       cell.checkpoint = policy;
       cell.offload = offload;
+      cell.cuda_graphs = offload == (cell.checkpoint == "all");
       SCOPED_TRACE(absl::StrCat(cell.Name(), ", seed ", ++seed));
-      const std::vector<CellOutcome> outcome = RunWithSeed(cell, seed);
+      const std::vector<CellOutcome> outcome = RunWithSeed(cell, seed, devices);
       ExpectSameBits(outcome, reference);
       EXPECT_GT(outcome[0].steps[0].recomputed_flops, 0);
       EXPECT_EQ(outcome[0].steps[0].offloaded_bytes > 0, offload);
@@ -78,17 +83,24 @@ std::vector<EqualityCell> Cells() {
 INSTANTIATE_TEST_SUITE_P(Core, CudaEqualityTest, ::testing::ValuesIn(Cells()),
                          [](const auto& info) { return info.param.Name(); });
 
-// The CPU's numbers, but for rounding.
+void ExpectNear(const std::vector<CellOutcome>& cuda, const std::vector<CellOutcome>& cpu) {
+  ASSERT_EQ(cuda[0].steps.size(), cpu[0].steps.size());
+  for (size_t step = 0; step < cpu[0].steps.size(); ++step) {
+    EXPECT_NEAR(cuda[0].steps[step].loss, cpu[0].steps[step].loss, 1e-5) << step;
+    EXPECT_NEAR(cuda[0].steps[step].gradient_norm, cpu[0].steps[step].gradient_norm, 1e-5) << step;
+  }
+}
+
+// The CPU's numbers, but for rounding: over NCCL's sums and over those of the host.
 TEST(CudaDeviceTraining, IsNearTheCpus) {
   EqualityCell cell{.checkpoint = "all", .offload = true, .dropout = 0.1, .ranks = 2, .layers = kLayers};
   cell.device = "cpu";
   const std::vector<CellOutcome> cpu = RunOnLocalRanks(cell);
   cell.device = "cuda";
-  const std::vector<CellOutcome> cuda = RunWithSeed(cell, 3);
-  ASSERT_EQ(cuda[0].steps.size(), cpu[0].steps.size());
-  for (size_t step = 0; step < cpu[0].steps.size(); ++step) {
-    EXPECT_NEAR(cuda[0].steps[step].loss, cpu[0].steps[step].loss, 1e-5) << step;
-    EXPECT_NEAR(cuda[0].steps[step].gradient_norm, cpu[0].steps[step].gradient_norm, 1e-5) << step;
+  for (const int devices : {1, 2}) {
+    SCOPED_TRACE(devices);
+    const std::vector<CellOutcome> cuda = RunWithSeed(cell, 3, devices);
+    ExpectNear(cuda, cpu);
   }
 }
 
