@@ -28,7 +28,7 @@ class MachineChoice : public ::testing::Test {
     auto setup = MakeJobSetup(PosixStorage(), configuration_);
     if (!setup.ok()) return setup.status();
     KernelSet kernels({.kind = KernelKind::kCpu, .threads = 1});
-    return TimesForPlan(configuration_, request, *setup, ranks, /*threads=*/1, kernels);
+    return TimesForPlan(configuration_, request, *setup, ranks, {.threads = 1}, kernels);
   }
 
   testing::TemporaryFolder folder_;

@@ -9,11 +9,12 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "offload/host_pool.h"
 #include "runtime/schedule/step.h"
 #include "runtime/snapshot/read_model_config.h"
 #include "runtime/snapshot/storage.h"
+#include "runtime/train/backend.h"
 #include "tests/tools/paths.h"
+#include "tests/tools/test_device.h"
 
 namespace reprise::testing {
 namespace {
@@ -81,14 +82,15 @@ void AppendBytes(const void* data, size_t bytes, std::string* out) {
 
 }  // namespace
 
-SmallJob::SmallJob(JobOptions options, int ranks, const std::string& fixture)
+SmallJob::SmallJob(JobOptions options, int ranks, const std::string& fixture, const std::string& device)
     : source_(Source(fixture)),
-      kernels_({.threads = 1}),
+      kernels_(KernelsOfDevice(device)),
       plan_(Take(MakeJobPlan(source_.model, WithDefaults(std::move(options)), ranks, kernels_))) {}
 
-ScheduleRunner::ScheduleRunner(const JobPlan& plan, int ranks) : plan_(plan), ranks_(ranks) {
+ScheduleRunner::ScheduleRunner(const JobPlan& plan, int ranks, const std::string& device)
+    : plan_(plan), ranks_(ranks), device_(device) {
   REPRISE_CHECK(plan.options.sharding == Sharding::kFull);
-  const KernelOptions options{.threads = 1};
+  const KernelOptions options = KernelsOfDevice(device);
   for (int rank = 0; rank < ranks; ++rank) kernels_.push_back(std::make_unique<KernelSet>(options));
 }
 
@@ -118,13 +120,15 @@ RunOutcome ScheduleRunner::RunRank(const Schedule& schedule, const StreamOrder& 
   StreamOrder own_order = order;
   own_order.seed = order.seed * 1000 + static_cast<uint64_t>(rank);
   KernelSet& kernels = *kernels_[static_cast<size_t>(rank)];
-  const auto device =
-      Take(MakeCpuDevice({.arena_bytes = schedule.device_bytes, .threads = 1, .stream_order = own_order}));
-  const auto host = Take(HostPool::Create(std::max<int64_t>(schedule.host_bytes, 1)));
+  const Backend* const backend = Take(FindBackend(device_));
+  const auto device = Take(backend->MakeDevice(
+      communicator, {.arena_bytes = schedule.device_bytes, .threads = 1, .stream_order = own_order}));
+  const auto host = Take(backend->MakeHostStore(std::max<int64_t>(schedule.host_bytes, 1)));
+  const auto own = Take(backend->MakeCommunicator(communicator, *device, {.deadline_seconds = 60}));
   const auto step = Take(Step::Create(schedule, plan_.units, plan_.options.dtype, plan_.options.optimizer,
                                       {.device = device.get(),
                                        .host = host.get(),
-                                       .communicator = &communicator,
+                                       .communicator = own != nullptr ? own.get() : &communicator,
                                        .kernels = &kernels,
                                        .copy_kernels = &kernels,
                                        .poison = order.random}));

@@ -22,7 +22,8 @@ namespace reprise::testing {
 // A plan of the model of a fixture folder; micro-batches of 2 sequences of 8 tokens unless `options` say otherwise.
 class SmallJob {
  public:
-  explicit SmallJob(JobOptions options, int ranks = 2, const std::string& fixture = "gpt2");
+  explicit SmallJob(JobOptions options, int ranks = 2, const std::string& fixture = "gpt2",
+                    const std::string& device = "cpu");
 
   const JobPlan& plan() const { return *plan_; }
   const Schedule& schedule() const { return plan_->schedule; }
@@ -41,10 +42,11 @@ struct RunOutcome {
   bool operator==(const RunOutcome& other) const { return status == other.status && bits == other.bits; }
 };
 
-// Runs one training step of schedules that share the items of `plan`, on fresh memory each time.
+// Runs one training step of schedules that share the items of `plan`, on fresh memory each time. On `cuda` the stand-in
+// for CUDA's runtime draws the order of streams.
 class ScheduleRunner {
  public:
-  ScheduleRunner(const JobPlan& plan, int ranks);
+  ScheduleRunner(const JobPlan& plan, int ranks, const std::string& device = "cpu");
   RunOutcome Run(const Schedule& schedule, const StreamOrder& order);
 
  private:
@@ -52,6 +54,7 @@ class ScheduleRunner {
 
   const JobPlan& plan_;
   const int ranks_;
+  const std::string device_;
   std::vector<std::unique_ptr<KernelSet>> kernels_;  // by rank
 };
 
