@@ -58,6 +58,7 @@ struct StandinGraphExec {
 };
 
 struct StandinStream {
+  uint64_t weight = 1;  // chance to go on, relative to the other streams
   std::deque<reprise::testing::Entry> entries;
   std::shared_ptr<StandinGraph> graph;  // while it is captured
 
