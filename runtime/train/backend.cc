@@ -47,6 +47,10 @@ class CpuBackend : public Backend {
       Communicator& /*ranks*/, Device& /*device*/, const CommunicatorOptions& /*options*/) const override {
     return nullptr;
   }
+
+  absl::Status CheckCapture(Communicator& /*ranks*/) const override {
+    return absl::InvalidArgumentError("--cuda_graphs=on needs --device=cuda; leave it out");
+  }
 };
 
 // Opening a library runs its initializers, which register: no lock is held meanwhile.

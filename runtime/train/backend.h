@@ -46,6 +46,10 @@ class Backend {
   // Collectives on the memory of the ranks' devices. Null: `ranks` itself serves. Collective; both must outlive it.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(Communicator& ranks, Device& device,
                                                                          const CommunicatorOptions& options) const = 0;
+
+  // Whether a step of these ranks can be started as a whole (Device::BeginCapture). Collective. InvalidArgument, in one
+  // sentence, where it can't.
+  virtual absl::Status CheckCapture(Communicator& ranks) const = 0;
 };
 
 // At namespace scope of a backend's source file. Returns true.

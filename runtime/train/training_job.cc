@@ -91,6 +91,7 @@ absl::Status TrainingJob::MakeCommunicator(const MachineOptions& machine) {
 }
 
 absl::Status TrainingJob::MakeSteps(const MachineOptions& machine) {
+  if (machine.cuda_graphs) RETURN_IF_ERROR(backend_.CheckCapture(communicator_));
   const StepResources resources{
       .device = device_.get(),
       .host = host_.get(),
@@ -194,7 +195,12 @@ Batch TrainingJob::batch(int micro_batch) {
 
 absl::StatusOr<double> TrainingJob::Evaluate() {
   REPRISE_CHECK(evaluation_ != nullptr) << "the job was made without options.evaluates";
-  // Both schedules have the batch at the same address.
+  // Where the host fills the arena itself, both schedules have the batch at the same address.
+  for (int kind = 0; kind < kDataKindCount; ++kind) {
+    const absl::Span<std::byte> from = step_->data(static_cast<DataKind>(kind), 0);
+    const absl::Span<std::byte> to = evaluation_->data(static_cast<DataKind>(kind), 0);
+    if (from.data() != to.data()) std::copy_n(from.begin(), std::min(from.size(), to.size()), to.begin());
+  }
   ASSIGN_OR_RETURN(const StepResult result, evaluation_->Run({}));
   return result.loss;
 }

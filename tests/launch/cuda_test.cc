@@ -41,6 +41,29 @@ TEST_F(CudaTrain, HasTheCpusLossesAndItsOwnBitsUnderAnyPolicy) {
   }
 }
 
+TEST_F(CudaTrain, HasTheCpusValidationLoss) {
+  const std::string flags = absl::StrCat(kJob, "--validation_data=", File("text.txt"),
+                                         " --validation_windows=7 --validation_every=2 --micro_batch=3 --device=");
+  const std::vector<double> cpu = Metrics(2, flags + "cpu", "validation_loss");
+  ASSERT_EQ(cpu.size(), 2U);
+  EXPECT_THAT(Metrics(2, flags + "cuda", "validation_loss"), Pointwise(DoubleNear(1e-5), cpu));
+}
+
+TEST_F(CudaTrain, StartsItsStepsAsAWhole) {
+  const std::vector<double> losses = Losses(1,
+                                            "--device=cuda --dropout=0.1 --accumulation=2 --offload=activations "
+                                            "--checkpoint=all");
+  EXPECT_EQ(Losses(1,
+                   "--device=cuda --dropout=0.1 --accumulation=2 --offload=activations --checkpoint=all "
+                   "--cuda_graphs=on"),
+            losses);
+  const Outcome shared = Shell(TrainOn(2, Flags("--device=cuda --steps=2 --cuda_graphs=on")));
+  EXPECT_EQ(shared.exit_code, 2) << shared.errors;
+  EXPECT_EQ(ErrorLines(shared).size(), 1U) << shared.errors;
+  EXPECT_EQ(Shell(Train(Flags("--device=cpu --cuda_graphs=on"))).exit_code, 2);
+  EXPECT_EQ(Shell(Train(Flags(absl::StrCat("--device=cuda --cuda_graphs=on --trace=", File("t"))))).exit_code, 2);
+}
+
 TEST_F(CudaTrain, AutoTakesTheDeviceAndPlansForIt) {
   const Outcome outcome = Shell(Train(
       Flags(absl::StrCat("--device=auto --checkpoint=auto --memory_budget=1MiB --profile_cache=", File("cache")))));

@@ -55,6 +55,15 @@ class CudaBackend : public Backend {
     static_cast<CudaDevice&>(device).SetMonitor([&communicator = *nccl] { return communicator.Check(); });
     return nccl;
   }
+
+  absl::Status CheckCapture(Communicator& ranks) const override {
+    ASSIGN_OR_RETURN(const bool shared, AnyDeviceIsShared(ranks));
+    if (!shared) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "--cuda_graphs=on needs a GPU for each rank, for collectives of ranks that share one wait on the host; leave "
+        "it "
+        "out, or start fewer ranks");
+  }
 };
 
 [[maybe_unused]] const bool registered = RegisterBackend("cuda", std::make_unique<CudaBackend>());
