@@ -20,9 +20,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/tensor/access.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/threads.h"
+#include "runtime/tensor/access.h"
 #include "runtime/tensor/kernel.h"
 
 namespace reprise::cuda {

@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "device/cuda/threads.h"
 #include "runtime/tensor/access.h"
 #include "runtime/tensor/bfloat16.h"
-#include "device/cuda/threads.h"
 #include "runtime/tensor/kernel.h"
 
 namespace reprise::cuda {

@@ -9,8 +9,8 @@
 #include <set>
 #include <vector>
 
-#include "runtime/tensor/cuda/block_sum.h"
 #include "device/cuda/launch.h"
+#include "runtime/tensor/cuda/block_sum.h"
 #include "tests/tools/cuda/fibers.h"
 
 namespace reprise {
