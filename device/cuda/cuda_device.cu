@@ -153,7 +153,7 @@ absl::StatusOr<std::byte*> StreamDevice::TakeMemory(int64_t bytes) {
 
 absl::Status StreamDevice::Create() {
   awaited_.fill(kNothing);
-  RETURN_IF_ERROR(Call(cudaSetDevice(options_.device), absl::StrCat("use device ", options_.device)));
+  RETURN_IF_ERROR(UseDevice(options_.device));
   ASSIGN_OR_RETURN(description_, DescribeDevice(options_.device));
   RETURN_IF_ERROR(TakeArena());
   int least = 0;
@@ -406,6 +406,8 @@ absl::StatusOr<int> DeviceCount() {
                                                  error == cudaSuccess ? "none was found" : cudaGetErrorString(error),
                                                  "); use device=cpu, or look at nvidia-smi"));
 }
+
+absl::Status UseDevice(int device) { return Call(cudaSetDevice(device), absl::StrCat("use device ", device)); }
 
 absl::StatusOr<std::string> DescribeDevice(int device) {
   cudaDeviceProp properties;

@@ -29,6 +29,9 @@ absl::StatusOr<int> DeviceCount();
 // "cuda, NVIDIA H200, sm_90".
 absl::StatusOr<std::string> DescribeDevice(int device);
 
+// Of this thread, for all calls of CUDA that follow.
+absl::Status UseDevice(int device);
+
 class CudaDevice : public Device {
  public:
   // Asked now and then while Synchronize waits, such as whether a collective has failed: an error ends the step. Null:

@@ -22,6 +22,7 @@ constexpr char kCudaLibrary[] = "libreprise_cuda.so";
 class CpuBackend : public Backend {
  public:
   absl::Status Check() const override { return absl::OkStatus(); }
+  absl::Status Select(const Communicator& /*ranks*/) const override { return absl::OkStatus(); }
   KernelKind kernels() const override { return KernelKind::kCpu; }
 
   std::string DeviceName() const override {

@@ -4,6 +4,7 @@
 //
 //   ASSIGN_OR_RETURN(const Backend* backend, FindBackend("cuda"));
 //   RETURN_IF_ERROR(backend->Check());                                    // a driver and a device are there
+//   RETURN_IF_ERROR(backend->Select(communicator));                       // this rank's device
 //   ASSIGN_OR_RETURN(auto device, backend->MakeDevice(communicator, {.arena_bytes = bytes}));
 //
 // Backends are registered once and live as long as the program.
@@ -30,12 +31,16 @@ class Backend {
   // OK where this machine has a device that can be used; else InvalidArgument, in one sentence.
   virtual absl::Status Check() const = 0;
 
+  // Makes this rank's device the one of this thread; ranks of a host take its devices in turn. Before the rank's
+  // kernels are made, some of which keep tables there.
+  virtual absl::Status Select(const Communicator& ranks) const = 0;
+
   // What times of kernels are kept under: the name of the processor or GPU.
   virtual std::string DeviceName() const = 0;
 
   virtual KernelKind kernels() const = 0;
 
-  // The device of this rank; ranks of a host share its devices evenly. Not collective. `options`: what a kind of device
+  // The device of this rank, as Select. Not collective. `options`: what a kind of device
   // has no use for is ignored, such as threads by a GPU. Errors as of MakeCpuDevice.
   virtual absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Communicator& ranks,
                                                              const CpuDeviceOptions& options) const = 0;

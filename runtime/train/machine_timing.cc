@@ -252,6 +252,7 @@ absl::StatusOr<MachineTimes> TimeMachine(const Model& model, const JobOptions& o
   const absl::StatusOr<KernelOptions> kernel_options = KernelsOf(machine);
   RETURN_IF_ERROR(Agree(communicator, kernel_options.status()));
   ASSIGN_OR_RETURN(const Backend* backend, FindBackend(machine.device));
+  RETURN_IF_ERROR(Agree(communicator, backend->Select(communicator)));
   KernelSet kernels(*kernel_options);
   ASSIGN_OR_RETURN(const std::unique_ptr<JobPlan> probe, MakeJobPlan(layers, o, ranks, kernels));
   const int64_t arena_bytes = ScratchOffset(*probe) + kLargeBytes;

@@ -50,6 +50,7 @@ absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const Model& mo
   const absl::StatusOr<KernelOptions> kernels = KernelsOf(machine);
   RETURN_IF_ERROR(Agree(communicator, kernels.status()));
   ASSIGN_OR_RETURN(const Backend* backend, FindBackend(machine.device));
+  RETURN_IF_ERROR(Agree(communicator, backend->Select(communicator)));
   std::unique_ptr<TrainingJob> job(new TrainingJob(*backend, *kernels, communicator));
   JobOptions timed = options;
   if (options.checkpoint == "auto" && options.times == nullptr && !options.plan.has_value()) {

@@ -31,6 +31,11 @@ class CudaBackend : public Backend {
  public:
   absl::Status Check() const override { return DeviceCount().status(); }
 
+  absl::Status Select(const Communicator& ranks) const override {
+    ASSIGN_OR_RETURN(const int devices, DeviceCount());
+    return UseDevice(ranks.local_rank() % devices);
+  }
+
   std::string DeviceName() const override { return DescribeDevice(0).value_or("cuda"); }
 
   KernelKind kernels() const override { return KernelKind::kCuda; }

@@ -32,6 +32,7 @@ struct Runtime {
   RuntimeOptions options;
   std::mt19937_64 random;
   int64_t calls = 0;
+  int device = 0;
   cudaError_t last_error = cudaSuccess;
   int64_t used_bytes = 0;
   std::map<void*, size_t> device_memory;
@@ -145,6 +146,7 @@ void ResetRuntime(const RuntimeOptions& options) {
   TheRuntime() = NewRuntime();
 }
 
+int CurrentDevice() { return TheRuntime().device; }
 int64_t RuntimeCalls() { return TheRuntime().calls; }
 
 int64_t LiveObjects() { return live_objects; }
@@ -186,7 +188,9 @@ cudaError_t cudaGetDeviceCount(int* count) {
 
 cudaError_t cudaSetDevice(int device) {
   REPRISE_STANDIN_CALL();
-  return device >= 0 && device < TheRuntime().options.devices ? cudaSuccess : Fail(cudaErrorInvalidDevice);
+  if (device < 0 || device >= TheRuntime().options.devices) return Fail(cudaErrorInvalidDevice);
+  TheRuntime().device = device;
+  return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {

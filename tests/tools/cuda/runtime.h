@@ -23,6 +23,7 @@ struct RuntimeOptions {
 // those of this thread and of threads that come later, whose seeds are drawn from this one's.
 void ResetRuntime(const RuntimeOptions& options);
 
+int CurrentDevice();     // of this thread: what cudaSetDevice chose last, 0 at first
 int64_t RuntimeCalls();  // of this thread, since the last reset
 int64_t LiveObjects();   // of all threads: memory, streams and events that were made and not given back
 
