@@ -32,8 +32,8 @@ class WithStream {
 class TwoLines final : public NcclCommunicator {
  public:
   TwoLines(const NcclApi& nccl, Communicator& ranks, double deadline_seconds)
-      : nccl_(nccl),
-        ranks_(ranks),
+      : NcclCommunicator(ranks),
+        nccl_(nccl),
         lines_{NcclLine(nccl, Sequence::kGather, ranks.rank(), ranks.size(), deadline_seconds),
                NcclLine(nccl, Sequence::kReduce, ranks.rank(), ranks.size(), deadline_seconds)} {}
   ~TwoLines() override;
@@ -41,17 +41,10 @@ class TwoLines final : public NcclCommunicator {
   // Collective. After an error only the destructor may follow.
   absl::Status Open();
 
-  int rank() const override { return ranks_.rank(); }
-  int size() const override { return ranks_.size(); }
-  int local_rank() const override { return ranks_.local_rank(); }
-  int local_size() const override { return ranks_.local_size(); }
-  std::vector<std::string> hosts() const override { return ranks_.hosts(); }
-  int64_t overhead_bytes() const override { return ranks_.overhead_bytes() + device_bytes_; }
-  void Abort(int exit_code) override { ranks_.Abort(exit_code); }
-
   absl::Status Check() override;
 
  protected:
+  int64_t own_bytes() const override { return device_bytes_; }
   void Submit(const Operation& operation) override;
 
  private:
@@ -71,7 +64,6 @@ class TwoLines final : public NcclCommunicator {
   }
 
   const NcclApi& nccl_;
-  Communicator& ranks_;
   std::array<NcclLine, kSequenceCount> lines_;
   StreamHandle stream_;   // of calls outside a Work
   DeviceMemory scratch_;  // zeros, kScratchOfRank for each rank and line
@@ -132,17 +124,17 @@ absl::Status TwoLines::OpenLines() {
   absl::Status status = Call(cudaMemGetInfo(&before, &total), "say how much memory is free");
   std::array<ncclUniqueId, kSequenceCount> ids;
   if (status.ok()) status.Update(Prepare(absl::MakeSpan(ids)));
-  RETURN_IF_ERROR(Agree(ranks_, status));
+  RETURN_IF_ERROR(Agree(ranks(), status));
   auto* bytes = reinterpret_cast<std::byte*>(ids.data());
-  RETURN_IF_ERROR(reprise::Broadcast(ranks_, "NCCL's ids", absl::MakeSpan(bytes, sizeof(ids)), 0));
+  RETURN_IF_ERROR(reprise::Broadcast(ranks(), "NCCL's ids", absl::MakeSpan(bytes, sizeof(ids)), 0));
   for (size_t s = 0; s < lines_.size(); ++s) {
-    RETURN_IF_ERROR(Agree(ranks_, lines_[s].Open(ids[s])));
-    RETURN_IF_ERROR(Agree(ranks_, lines_[s].AwaitOpen()));
+    RETURN_IF_ERROR(Agree(ranks(), lines_[s].Open(ids[s])));
+    RETURN_IF_ERROR(Agree(ranks(), lines_[s].AwaitOpen()));
   }
   status.Update(WarmUp());
   if (status.ok()) status.Update(Call(cudaMemGetInfo(&after, &total), "say how much memory is free"));
   device_bytes_ = std::max<int64_t>(0, static_cast<int64_t>(before) - static_cast<int64_t>(after));
-  return Agree(ranks_, status);
+  return Agree(ranks(), status);
 }
 
 // One small collective of each kind: what NCCL and CUDA take when one first runs is taken, and counted, before a step.

@@ -26,12 +26,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
-#include "collectives/operation.h"
+#include "collectives/over_ranks.h"
 
 namespace reprise::cuda {
 
-class NcclCommunicator : public OperationCommunicator {
+class NcclCommunicator : public OverRanks {
  public:
+  using OverRanks::OverRanks;
+
   // To be asked while the host waits for the end of a step. Unavailable where NCCL has found an error, DeadlineExceeded
   // where the oldest collective that has not ended is overdue: one sentence with rank, collective, label and sequence
   // number. Then all that is under way is given up, so that its streams end, and every later call fails at once.

@@ -4,33 +4,27 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/bytes.h"
 #include "base/status_macros.h"
-#include "collectives/operation.h"
+#include "collectives/over_ranks.h"
 #include "collectives/staged/staged_communicator.h"
 #include "device/cuda/add_floats.h"
 #include "device/cuda/current_stream.h"
 #include "device/cuda/handles.h"
+#include "device/cuda/pinned.h"
 
 namespace reprise::cuda {
 namespace {
 
+constexpr char kInstead[] = "give each rank a GPU of its own";
 constexpr int64_t kLeastPiece = 128;  // bytes of a rank: shards are whole multiples of it
 
-class StagedCommunicator : public OperationCommunicator {
+class StagedCommunicator : public OverRanks {
  public:
   StagedCommunicator(Communicator& ranks, int64_t piece, PinnedMemory whole, PinnedMemory own)
-      : ranks_(ranks), piece_(piece), whole_(std::move(whole)), own_(std::move(own)) {}
-
-  int rank() const override { return ranks_.rank(); }
-  int size() const override { return ranks_.size(); }
-  int local_rank() const override { return ranks_.local_rank(); }
-  int local_size() const override { return ranks_.local_size(); }
-  std::vector<std::string> hosts() const override { return ranks_.hosts(); }
-  int64_t overhead_bytes() const override { return ranks_.overhead_bytes() + (size() + 1) * piece_; }
-  void Abort(int exit_code) override { ranks_.Abort(exit_code); }
+      : OverRanks(ranks), piece_(piece), whole_(std::move(whole)), own_(std::move(own)) {}
 
  protected:
+  int64_t own_bytes() const override { return (size() + 1) * piece_; }
   void Submit(const Operation& operation) override {
     if (failure_.ok()) failure_.Update(Run(operation));
     operation.done->Finish(failure_);
@@ -51,7 +45,7 @@ class StagedCommunicator : public OperationCommunicator {
     }
     RETURN_IF_ERROR(WaitForStream(o));
     Completion done;
-    ranks_.Barrier(o.sequence, &done);
+    ranks().Barrier(o.sequence, &done);
     return done.Wait();
   }
 
@@ -61,7 +55,7 @@ class StagedCommunicator : public OperationCommunicator {
       RETURN_IF_ERROR(Start(o, whole() + rank() * bytes, o.data + rank() * o.bytes + at, bytes));
       RETURN_IF_ERROR(WaitForStream(o));
       Completion done;
-      ranks_.AllGather(o.sequence, {.label = o.label, .whole = whole(), .shard_bytes = bytes}, &done);
+      ranks().AllGather(o.sequence, {.label = o.label, .whole = whole(), .shard_bytes = bytes}, &done);
       RETURN_IF_ERROR(done.Wait());
       for (int r = 0; r < size(); ++r) {
         if (r != rank()) RETURN_IF_ERROR(Start(o, o.data + r * o.bytes + at, whole() + r * bytes, bytes));
@@ -80,13 +74,13 @@ class StagedCommunicator : public OperationCommunicator {
       if (o.accumulate) RETURN_IF_ERROR(Start(o, own(), to + at, bytes));
       RETURN_IF_ERROR(WaitForStream(o));
       Completion done;
-      ranks_.ReduceScatter(o.sequence,
-                           {.label = o.label,
-                            .whole = reinterpret_cast<const float*>(whole()),
-                            .shard = reinterpret_cast<float*>(own()),
-                            .shard_elements = bytes / static_cast<int64_t>(sizeof(float)),
-                            .accumulate = o.accumulate},
-                           &done);
+      ranks().ReduceScatter(o.sequence,
+                            {.label = o.label,
+                             .whole = reinterpret_cast<const float*>(whole()),
+                             .shard = reinterpret_cast<float*>(own()),
+                             .shard_elements = bytes / static_cast<int64_t>(sizeof(float)),
+                             .accumulate = o.accumulate},
+                            &done);
       RETURN_IF_ERROR(done.Wait());
       RETURN_IF_ERROR(Start(o, to + at, own(), bytes));
       RETURN_IF_ERROR(WaitForStream(o));
@@ -113,9 +107,9 @@ class StagedCommunicator : public OperationCommunicator {
       Completion done;
       if (o.kind == CollectiveKind::kAllReduce) {
         auto* values = reinterpret_cast<double*>(whole());
-        ranks_.AllReduce(o.sequence, o.label, {values, static_cast<size_t>(bytes) / sizeof(double)}, &done);
+        ranks().AllReduce(o.sequence, o.label, {values, static_cast<size_t>(bytes) / sizeof(double)}, &done);
       } else {
-        ranks_.Broadcast(o.sequence, o.label, {whole(), static_cast<size_t>(bytes)}, o.root, &done);
+        ranks().Broadcast(o.sequence, o.label, {whole(), static_cast<size_t>(bytes)}, o.root, &done);
       }
       RETURN_IF_ERROR(done.Wait());
       RETURN_IF_ERROR(Start(o, o.data + at, whole(), bytes));
@@ -124,12 +118,11 @@ class StagedCommunicator : public OperationCommunicator {
     return absl::OkStatus();
   }
 
-  static cudaStream_t stream() { return static_cast<cudaStream_t>(CurrentStream()); }
   absl::Status Start(const Operation& o, std::byte* to, const std::byte* from, int64_t bytes) const {
-    return Named(o, cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream()), "start a copy");
+    return Named(o, StartCopy(to, from, bytes), "start a copy");
   }
   absl::Status WaitForStream(const Operation& o) const {
-    return Named(o, cudaStreamSynchronize(stream()), "wait for the stream");
+    return Named(o, cudaStreamSynchronize(static_cast<cudaStream_t>(CurrentStream())), "wait for the stream");
   }
   // Errors of `ranks` name their collective; those of CUDA are given its name here.
   absl::Status Named(const Operation& o, cudaError_t error, const char* action) const {
@@ -142,25 +135,11 @@ class StagedCommunicator : public OperationCommunicator {
   std::byte* whole() const { return static_cast<std::byte*>(whole_.get()); }
   std::byte* own() const { return static_cast<std::byte*>(own_.get()); }
 
-  Communicator& ranks_;
   const int64_t piece_;  // bytes of a rank
   PinnedMemory whole_;   // a piece of each rank
   PinnedMemory own_;     // a piece of this rank's
   absl::Status failure_;
 };
-
-absl::StatusOr<PinnedMemory> TakePinned(int64_t bytes) {
-  PinnedMemory memory;
-  const cudaError_t error = cudaHostAlloc(memory.place(), static_cast<size_t>(bytes), cudaHostAllocDefault);
-  if (error != cudaErrorMemoryAllocation) {
-    RETURN_IF_ERROR(Call(error, absl::StrCat("take ", bytes, " bytes of page-locked memory")));
-    return memory;
-  }
-  static_cast<void>(cudaGetLastError());
-  return absl::ResourceExhaustedError(absl::StrCat("the system gives no ", bytes, " bytes (", FormatBytes(bytes),
-                                                   ") of page-locked memory for collectives; raise the limit of "
-                                                   "locked memory (ulimit -l), or give each rank a GPU of its own"));
-}
 
 }  // namespace
 
@@ -168,8 +147,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeStagedCommunicator(Communicato
                                                                      const StagedOptions& options) {
   if (ranks.size() == 1) return std::make_unique<StagedCommunicator>(ranks, 0, PinnedMemory(), PinnedMemory());
   const int64_t piece = std::max(options.piece_bytes / ranks.size() / kLeastPiece * kLeastPiece, kLeastPiece);
-  ASSIGN_OR_RETURN(PinnedMemory whole, TakePinned(ranks.size() * piece));
-  ASSIGN_OR_RETURN(PinnedMemory own, TakePinned(piece));
+  ASSIGN_OR_RETURN(PinnedMemory whole, TakePinned(ranks.size() * piece, kInstead));
+  ASSIGN_OR_RETURN(PinnedMemory own, TakePinned(piece, kInstead));
   return std::make_unique<StagedCommunicator>(ranks, piece, std::move(whole), std::move(own));
 }
 

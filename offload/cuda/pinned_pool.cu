@@ -5,8 +5,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "device/cuda/current_stream.h"
 #include "device/cuda/handles.h"
+#include "device/cuda/pinned.h"
 #include "offload/cuda/pinned_pool.h"
 
 namespace reprise::cuda {
@@ -23,10 +23,10 @@ class PinnedPool : public HostStore {
   std::byte* data() override { return static_cast<std::byte*>(memory_.get()); }
 
   absl::Status Write(int64_t offset, absl::Span<const std::byte> from) override {
-    return Copy(Region(offset, from.size()), from.data(), from.size(), cudaMemcpyDeviceToHost);
+    return Copy(Region(offset, from.size()), from.data(), from.size());
   }
   absl::Status Read(int64_t offset, absl::Span<std::byte> to) override {
-    return Copy(to.data(), Region(offset, to.size()), to.size(), cudaMemcpyHostToDevice);
+    return Copy(to.data(), Region(offset, to.size()), to.size());
   }
 
  private:
@@ -37,10 +37,9 @@ class PinnedPool : public HostStore {
     return static_cast<std::byte*>(memory_.get()) + offset;
   }
 
-  static absl::Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  static absl::Status Copy(void* to, const void* from, size_t bytes) {
     if (bytes == 0) return absl::OkStatus();
-    return Call(cudaMemcpyAsync(to, from, bytes, kind, static_cast<cudaStream_t>(CurrentStream())),
-                absl::StrCat("start a copy of ", bytes, " bytes"));
+    return Call(StartCopy(to, from, static_cast<int64_t>(bytes)), absl::StrCat("start a copy of ", bytes, " bytes"));
   }
 
   PinnedMemory memory_;
@@ -52,17 +51,7 @@ class PinnedPool : public HostStore {
 absl::StatusOr<std::unique_ptr<HostStore>> MakePinnedPool(int64_t bytes) {
   REPRISE_CHECK(bytes >= 0) << bytes;
   const int64_t whole = RoundUp(bytes, kPage);
-  PinnedMemory memory;
-  if (whole > 0) {
-    const cudaError_t error = cudaHostAlloc(memory.place(), static_cast<size_t>(whole), cudaHostAllocDefault);
-    if (error == cudaErrorMemoryAllocation) {
-      static_cast<void>(cudaGetLastError());
-      return absl::ResourceExhaustedError(absl::StrCat("the system gives no ", whole, " bytes (", FormatBytes(whole),
-                                                       ") of page-locked memory; lower --host_budget, or raise the "
-                                                       "limit of locked memory (ulimit -l)"));
-    }
-    RETURN_IF_ERROR(Call(error, absl::StrCat("take ", whole, " bytes of page-locked memory")));
-  }
+  ASSIGN_OR_RETURN(PinnedMemory memory, TakePinned(whole, "lower --host_budget"));
   return std::make_unique<PinnedPool>(std::move(memory), whole);
 }
 
