@@ -12,7 +12,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 
 #include "runtime/tensor/bfloat16.h"
 #include "runtime/tensor/cuda/async_copy.h"
@@ -328,15 +327,6 @@ inline bool TakesMatrixUnit(const KernelSpec& spec, const AttentionGeometry& geo
 
 KernelOr MakeMatrixAttention(const KernelSpec& spec, const AttentionGeometry& geometry);
 KernelOr MakeMatrixAttentionGradient(const KernelSpec& spec, const AttentionGeometry& geometry);
-
-// Calls function(std::integral_constant<int, kSize>{}) for the least tile that holds a head.
-template <typename Function>
-KernelOr WithTileSize(int64_t size, const Function& function) {
-  if (size <= 32) return function(std::integral_constant<int, 32>{});
-  if (size <= 64) return function(std::integral_constant<int, 64>{});
-  if (size <= 96) return function(std::integral_constant<int, 96>{});
-  return function(std::integral_constant<int, 128>{});
-}
 
 }  // namespace reprise::cuda
 

@@ -264,6 +264,15 @@ struct AttentionGeometry {
   }
 };
 
+// Calls function(std::integral_constant<int, kSize>{}) for the least tile that holds a head.
+template <typename Function>
+KernelOr WithTileSize(int64_t size, const Function& function) {
+  if (size <= 32) return function(std::integral_constant<int, 32>{});
+  if (size <= 64) return function(std::integral_constant<int, 64>{});
+  if (size <= 96) return function(std::integral_constant<int, 96>{});
+  return function(std::integral_constant<int, 128>{});
+}
+
 // Calls function(T{}, std::integral_constant<int, kSize>{}) for the element type and the least tile that holds a head.
 template <typename Function>
 KernelOr WithHeadSize(const KernelSpec& spec, int64_t size, const Function& function) {
@@ -271,13 +280,8 @@ KernelOr WithHeadSize(const KernelSpec& spec, int64_t size, const Function& func
     return absl::UnimplementedError(absl::StrCat("operation ", spec.operation, " has no cuda kernel for heads of ",
                                                  size, ", only up to ", kMostHeadSize));
   }
-  const auto with_type = [&](auto kSize) {
-    return WithElementType(spec, [&](auto type) { return function(type, kSize); });
-  };
-  if (size <= 32) return with_type(std::integral_constant<int, 32>{});
-  if (size <= 64) return with_type(std::integral_constant<int, 64>{});
-  if (size <= 96) return with_type(std::integral_constant<int, 96>{});
-  return with_type(std::integral_constant<int, 128>{});
+  return WithTileSize(
+      size, [&](auto kSize) { return WithElementType(spec, [&](auto type) { return function(type, kSize); }); });
 }
 
 }  // namespace reprise::cuda
