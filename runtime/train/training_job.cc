@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<TrainingJob>> TrainingJob::Create(const Model& mo
   RETURN_IF_ERROR(Agree(communicator, kernels.status()));
   ASSIGN_OR_RETURN(const Backend* backend, FindBackend(machine.device));
   RETURN_IF_ERROR(Agree(communicator, backend->Select(communicator)));
+  if (machine.cuda_graphs) RETURN_IF_ERROR(backend->CheckCapture(communicator));
   std::unique_ptr<TrainingJob> job(new TrainingJob(*backend, *kernels, communicator));
   JobOptions timed = options;
   if (options.checkpoint == "auto" && options.times == nullptr && !options.plan.has_value()) {
@@ -92,15 +93,13 @@ absl::Status TrainingJob::MakeCommunicator(const MachineOptions& machine) {
 }
 
 absl::Status TrainingJob::MakeSteps(const MachineOptions& machine) {
-  if (machine.cuda_graphs) RETURN_IF_ERROR(backend_.CheckCapture(communicator_));
-  const StepResources resources{
-      .device = device_.get(),
-      .host = host_.get(),
-      .communicator = device_communicator_ != nullptr ? device_communicator_.get() : &communicator_,
-      .kernels = &kernels_,
-      .copy_kernels = &copy_kernels_,
-      .capture = machine.cuda_graphs,
-      .poison = machine.stream_order.random};
+  const StepResources resources{.device = device_.get(),
+                                .host = host_.get(),
+                                .communicator = &collectives(),
+                                .kernels = &kernels_,
+                                .copy_kernels = &copy_kernels_,
+                                .capture = machine.cuda_graphs,
+                                .poison = machine.stream_order.random};
   ASSIGN_OR_RETURN(
       step_, Step::Create(plan_->schedule, plan_->units, plan_->options.dtype, plan_->options.optimizer, resources));
   if (plan_->options.evaluates) {
@@ -170,16 +169,15 @@ absl::Status TrainingJob::CastToWhole(const Operand& master, std::byte* whole, i
 }
 
 absl::Status TrainingJob::GatherWhole(const Unit& unit, const Operand& whole) {
-  Communicator& communicator = device_communicator_ != nullptr ? *device_communicator_ : communicator_;
   Completion done;
   Work work;
   work.completion = &done;
   work.run = [&] {
-    communicator.AllGather(Sequence::kGather,
-                           {.label = unit.name.c_str(),
-                            .whole = Address(whole),
-                            .shard_bytes = unit.shard_elements * SizeOf(plan_->options.dtype)},
-                           &done);
+    collectives().AllGather(Sequence::kGather,
+                            {.label = unit.name.c_str(),
+                             .whole = Address(whole),
+                             .shard_bytes = unit.shard_elements * SizeOf(plan_->options.dtype)},
+                            &done);
     return absl::OkStatus();
   };
   device_->Enqueue(Stream::kGather, &work);

@@ -83,6 +83,8 @@ class TrainingJob {
   std::byte* Address(const Operand& operand) const;
   absl::Status TakeMemory(const MachineOptions& machine);
   absl::Status MakeCommunicator(const MachineOptions& machine);
+  // Of the device's memory.
+  Communicator& collectives() const { return device_communicator_ != nullptr ? *device_communicator_ : communicator_; }
   absl::Status MakeSteps(const MachineOptions& machine);
   // Brings the copies in the compute type up to date with the masters.
   absl::Status Publish();
